@@ -1,0 +1,41 @@
+# Everything a developer types. Needs Python 3.11+, git and make; the rest goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+RUNS ?= runs
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: $(INSTALLED) ## make the virtual environment and install the package into it
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED) ## train MAN on real text with one domain unlabelled, and show the accuracy per domain
+	@if $(BIN)/multidomain fetch vader; then data='vader --unlabelled nyt'; \
+	else echo "The corpus 'vader' cannot be had here: training on the built-in corpus 'demo' instead."; \
+	  data='demo --unlabelled shoes'; fi; \
+	echo "multidomain train $$data -o $(RUNS)/demo --overwrite"; \
+	$(BIN)/multidomain train $$data -o $(RUNS)/demo --overwrite
+
+test: $(INSTALLED) ## run all tests
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED) ## check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED) ## measure training and prediction on this machine
+	$(BIN)/python benchmarks/predict.py
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

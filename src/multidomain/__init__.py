@@ -1,0 +1,3 @@
+"""Multi-domain text classification with Multinomial Adversarial Networks."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,63 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from multidomain.errors import ModelError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` that takes its place when the block ends without an error.
+
+    A process killed inside the block, or a full disk, leaves what was at `path` before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())  # safetensors writes files that only their owner can read
+        temporary.replace(path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if _is_disk_full(error):
+            raise ModelError(
+                f"No space left on the disk while writing {path}. What was there before is unchanged; "
+                "free some space or choose another folder, and run the command again."
+            ) from error
+        raise
+
+
+def _umask() -> int:
+    """Return the permissions that new files must not have; the system tells only by setting them."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _is_disk_full(error: BaseException) -> bool:
+    # safetensors reports the system's error as text, not as an OSError.
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+    return full or f"os error {errno.ENOSPC}" in str(error).lower()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's content in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
