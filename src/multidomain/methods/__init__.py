@@ -1,0 +1,6 @@
+"""Methods: one paper is one file; `registry` knows them by name."""
+
+from multidomain.methods.base import Batch, Method, Stream, Task
+from multidomain.methods.registry import METHODS, MethodEntry, method_entry
+
+__all__ = ["METHODS", "Batch", "Method", "MethodEntry", "Stream", "Task", "method_entry"]

@@ -1,0 +1,97 @@
+"""What a method is: a network that predicts, and one iteration of its training."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from multidomain.nn.rows import Rows
+from multidomain.settings import Settings
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be learnt, as far as a method's shape depends on it.
+
+    Attributes
+    ----------
+    n_inputs
+        Width of the features.
+    n_classes
+        Number of classes.
+    domains
+        Names of all N domains (Delta); a domain's code is its place here.
+    labelled
+        Codes of the domains with labelled training rows (Delta_L), ascending.
+    """
+
+    n_inputs: int
+    n_classes: int
+    domains: tuple[str, ...]
+    labelled: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Mini-batches of several domains at once, B rows of each, ordered by domain.
+
+    `y` has the shape (domains, B); it is None where labels are not to be seen.
+    """
+
+    x: Rows
+    y: Tensor | None = None
+
+
+class Stream(Protocol):
+    """Endless mini-batches."""
+
+    def sample(self, times: int = 1) -> Batch:
+        """Draw `times` mini-batches of each domain; rows are ordered by draw, then by domain."""
+        ...
+
+
+class Method(nn.Module, ABC):
+    """A network for several domains and the update that trains it.
+
+    A subclass says how one iteration goes (`step`) and what it predicts (`logits`). Devices, endless
+    streams, logging, early stopping and checkpoints are the training loop's.
+    """
+
+    settings_type: ClassVar[type[Settings]]
+    optimisers: dict[str, Optimizer]
+
+    def __init__(self, task: Task, settings: Settings):
+        super().__init__()
+        self.task = task
+        self.settings = settings
+
+    @abstractmethod
+    def start_training(self) -> None:
+        """Make the optimisers; a model that only predicts never pays for them."""
+
+    @abstractmethod
+    def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
+        """Do iteration `i` of `epoch` (both from 0) and return what to log.
+
+        Parameters
+        ----------
+        X
+            Labelled mini-batches of the labelled domains.
+        U
+            Mini-batches of text of all domains, without labels.
+        """
+
+    @abstractmethod
+    def logits(self, x: Rows, d: int | None) -> Tensor:
+        """Return class logits, shape (rows, classes), of rows that all belong to domain `d`.
+
+        None stands for a domain that was not in training.
+        """
+
+    def shared_features(self, x: Rows) -> Tensor | None:
+        """Return the shared features, shape (rows, size), or None if the method has none."""
+        return None

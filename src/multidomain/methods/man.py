@@ -1,0 +1,182 @@
+"""The Multinomial Adversarial Network and, with parts switched off, its ablations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+import torch
+from pydantic import BeforeValidator, Field, model_validator
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
+
+from multidomain.errors import ConfigError, DataError, quoted
+from multidomain.methods.base import Method, Stream, Task
+from multidomain.nn.extractors import MLPExtractor
+from multidomain.nn.heads import Head
+from multidomain.nn.norm import Norm
+from multidomain.nn.rows import Rows
+from multidomain.objectives.domain import OBJECTIVES
+from multidomain.objectives.label import J_C
+from multidomain.settings import Settings, listed
+
+WARM_UP_ITERATIONS = 25  # of the first epoch
+WARM_UP_UPDATES = 100  # of D, in place of k
+
+
+class MANSettings(Settings):
+    """Sizes and hyperparameters; the defaults are those of the paper's appendix."""
+
+    category: Literal["shared-private", "shared", "domain-specific"] = "shared-private"
+    adversary: Literal["nll", "l2"] | None = "nll"
+    hidden: Annotated[tuple[int, ...], BeforeValidator(listed)] = (1000, 500)
+    shared_size: int = Field(128, ge=1)
+    private_size: int = Field(64, ge=1)
+    dropout: float = Field(0.4, ge=0, lt=1)
+    norm: Norm = "all-domains"
+    lam: float = Field(0.05, ge=0)
+    k: int = Field(5, ge=1)
+    lr: float = Field(1e-4, gt=0)
+    warm_up: bool = False
+
+    @model_validator(mode="after")
+    def _adversary_needs_shared_features(self) -> Self:
+        if self.adversary and self.category == "domain-specific":
+            raise ValueError("a domain-specific model has no shared features for an adversary")
+        return self
+
+
+class MAN(Method):
+    """Multinomial Adversarial Network for multi-domain text classification.
+
+    A shared extractor and one for each labelled domain feed a classifier; a discriminator over all
+    domains reads the shared features, and the shared extractor learns to confuse it.
+
+    Paper
+    -----
+    X. Chen and C. Cardie. Multinomial Adversarial Networks for Multi-Domain Text Classification.
+    NAACL 2018. Algorithm 1.
+
+    Symbols
+    -------
+    F_s, F_d : shared extractor, private extractors (one copy for each domain in Delta_L)
+    C, D : classifier of [f_s, f_d], discriminator of f_s over the N domains
+    J_C, J_D, J_Fs : their objectives
+    lam, k : weight of J_Fs, updates of D in each iteration
+
+    Departures
+    ----------
+    Batch norm in C and D takes its statistics over all domains' mini-batches together (``norm``), since
+    within one domain's it blinds D. F_s runs once for all k updates of D, during which it does not change.
+    ``warm_up`` is in the authors' code and not in the paper: 100 updates of D in place of k in the first
+    25 iterations and at the start of each epoch.
+    """
+
+    settings_type = MANSettings
+    settings: MANSettings
+
+    def __init__(self, task: Task, settings: MANSettings):
+        super().__init__(task, settings)
+        s, N = settings, len(task.domains)
+        shared, private = s.category != "domain-specific", s.category != "shared"
+        if not shared and len(task.labelled) < N:
+            without = [name for d, name in enumerate(task.domains) if d not in task.labelled]
+            raise ConfigError(
+                f"A domain-specific model learns each domain from its own labels, and {quoted(without)} "
+                "has none. Leave it out, or use category 'shared' or 'shared-private'."
+            )
+        self.F_s = MLPExtractor(1, task.n_inputs, s.hidden, s.shared_size, s.dropout) if shared else None
+        self.F_d = (
+            MLPExtractor(len(task.labelled), task.n_inputs, s.hidden, s.private_size, s.dropout) if private else None
+        )
+        self.C = Head(s.shared_size * shared + s.private_size * private, task.n_classes, s.dropout, s.norm)
+        # One domain alone has nothing to adapt: D would have a single answer.
+        self.D = Head(s.shared_size, N, s.dropout, s.norm) if s.adversary and N > 1 else None
+        if s.adversary:
+            objective = OBJECTIVES[s.adversary]
+            self.J_D, self.J_Fs = objective.J_D, objective.J_Fs
+
+    def start_training(self) -> None:
+        lr = self.settings.lr
+        main = _parameters(self.F_s, self.F_d, self.C)
+        self.optimisers = {"main": Adam(main, lr=lr, fused=True)}
+        if self.D is not None:
+            self.optimisers["D"] = Adam(self.D.parameters(), lr=lr, fused=True)
+
+    def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
+        log: dict[str, Tensor] = {}
+        if self.D is not None:  # lines 2-9
+            log |= self._update_D(U, self._updates_of_D(epoch, i))
+
+        batch = X.sample()  # lines 11-16: every domain in Delta_L
+        assert batch.y is not None
+        loss = J_C(self.C(self._features(batch.x)), batch.y)
+        log["J_C"] = loss.detach()
+        if self.D is not None:  # lines 17-20: every domain in Delta
+            with self.D.frozen():
+                j_Fs = self.J_Fs(self.D(self._f_s(U.sample().x)))
+            loss = loss + self.settings.lam * j_Fs
+            log["J_Fs"] = j_Fs.detach()
+        _descend(self.optimisers["main"], loss)  # line 21
+        return log
+
+    def _update_D(self, U: Stream, updates: int) -> dict[str, Tensor]:
+        assert self.D is not None
+        N = len(self.task.domains)
+        with torch.no_grad():  # F_s does not change during the updates of D: one pass serves them all
+            f_s = self._f_s(U.sample(updates).x, updates * N).unflatten(0, (updates, N))
+        for f in f_s:  # (N, B, shared_size)
+            logits = self.D(f)
+            j_D = self.J_D(logits)
+            _descend(self.optimisers["D"], j_D)
+        correct = logits.argmax(-1) == torch.arange(N, device=logits.device)[:, None]
+        return {"J_D": j_D.detach(), "D_accuracy": correct.double().mean()}
+
+    def _updates_of_D(self, epoch: int, i: int) -> int:
+        warming = self.settings.warm_up and (i == 0 or (epoch == 0 and i < WARM_UP_ITERATIONS))
+        return WARM_UP_UPDATES if warming else self.settings.k
+
+    def _f_s(self, x: Rows, mini_batches: int | None = None) -> Tensor:
+        """Shared features of mini-batches, N unless said: (mini_batches, B, shared_size)."""
+        assert self.F_s is not None
+        return self.F_s(x).view(mini_batches or len(self.task.domains), -1, self.settings.shared_size)
+
+    def _features(self, x: Rows) -> Tensor:
+        """What C reads of mini-batches of all labelled domains: (N_1, B, size)."""
+        parts = []
+        if self.F_s is not None:
+            parts.append(self._f_s(x, len(self.task.labelled)))
+        if self.F_d is not None:
+            parts.append(self.F_d(x))
+        return torch.cat(parts, dim=-1)
+
+    def logits(self, x: Rows, d: int | None) -> Tensor:
+        parts = []
+        if self.F_s is not None:
+            parts.append(self.F_s(x))
+        if self.F_d is not None:
+            parts.append(self._private_or_zero(x, d))
+        return self.C(torch.cat(parts, dim=-1)).squeeze(0)
+
+    def _private_or_zero(self, x: Rows, d: int | None) -> Tensor:
+        assert self.F_d is not None
+        if d in self.task.labelled:
+            return self.F_d(x, copy=self.task.labelled.index(d))
+        if self.F_s is None:
+            raise DataError(
+                "A domain-specific model knows nothing about a domain that was not in its training data, "
+                f"only about {quoted(self.task.domains)}. Name one of these, or train shared features."
+            )
+        return x.value.new_zeros(1, len(x), self.settings.private_size)
+
+    def shared_features(self, x: Rows) -> Tensor | None:
+        return None if self.F_s is None else self.F_s(x).squeeze(0)
+
+
+def _parameters(*modules: nn.Module | None) -> list[nn.Parameter]:
+    return [p for module in modules if module is not None for p in module.parameters()]
+
+
+def _descend(optimiser: Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    optimiser.step()

@@ -1,0 +1,1 @@
+"""Networks: extractors (F_s, F_d), heads (C, D), normalisation."""

@@ -1,0 +1,41 @@
+"""The classifier C and the discriminator D: one hidden layer, logits out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+from multidomain.nn.norm import DomainBatchNorm, Norm
+
+
+class Head(nn.Module):
+    """Dropout, linear, batch norm, ReLU, linear, on a batch of shape (domains, rows of each, features).
+
+    The hidden layer is as wide as the input, as in the paper. The output are logits, always: softmax
+    belongs to the objectives.
+    """
+
+    def __init__(self, n_inputs: int, n_outputs: int, dropout: float, norm: Norm):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(n_inputs, n_inputs)
+        self.norm = nn.Identity() if norm == "none" else DomainBatchNorm(n_inputs, norm)
+        self.out = nn.Linear(n_inputs, n_outputs)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.out(self.norm(self.hidden(self.dropout(features))).relu())
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let gradients through to the input while parameters and running statistics stay as they are."""
+        self.requires_grad_(False)
+        if isinstance(self.norm, DomainBatchNorm):
+            self.norm.keeps_statistics = False
+        try:
+            yield
+        finally:
+            self.requires_grad_(True)
+            if isinstance(self.norm, DomainBatchNorm):
+                self.norm.keeps_statistics = True

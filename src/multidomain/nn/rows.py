@@ -1,0 +1,60 @@
+"""Sparse rows: what extractors read, from the corpus to the first layer never dense."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch of sparse rows.
+
+    Row ``i`` has the values ``value[offset[i]:offset[i + 1]]`` in the columns ``index[...]``.
+    """
+
+    index: Tensor  # (non-zeros,) int64
+    value: Tensor  # (non-zeros,) float
+    offset: Tensor  # (rows + 1,) int64
+
+    def __len__(self) -> int:
+        return len(self.offset) - 1
+
+    @property
+    def row_of_value(self) -> Tensor:
+        """Return the row of each value, shape (non-zeros,)."""
+        lengths = self.offset.diff()
+        return torch.repeat_interleave(torch.arange(len(self), device=lengths.device), lengths)
+
+
+class SparseRows:
+    """All rows of a data set, from which batches are cut without a Python loop over rows."""
+
+    def __init__(self, matrix: csr_matrix, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32):
+        matrix = csr_matrix(matrix)
+        self.n_columns = int(matrix.shape[1])
+        self._start = torch.from_numpy(matrix.indptr.astype(np.int64)).to(device)
+        self._index = torch.from_numpy(matrix.indices.astype(np.int64)).to(device)
+        self._value = torch.from_numpy(matrix.data).to(device, dtype)
+
+    def __len__(self) -> int:
+        return len(self._start) - 1
+
+    @property
+    def device(self) -> torch.device:
+        return self._start.device
+
+    def take(self, rows: np.ndarray | Tensor) -> Rows:
+        """Cut the given rows, in the given order; a row may be wanted twice."""
+        chosen = torch.as_tensor(rows, dtype=torch.int64, device=self._start.device).reshape(-1)
+        start = self._start[chosen]
+        lengths = self._start[chosen + 1] - start
+        offset = torch.zeros(len(chosen) + 1, dtype=torch.int64, device=start.device)
+        torch.cumsum(lengths, 0, out=offset[1:])
+        at = torch.repeat_interleave(start - offset[:-1], lengths)
+        at += torch.arange(len(at), device=at.device)
+        return Rows(self._index[at], self._value[at], offset)
