@@ -1,0 +1,1 @@
+"""Training: streams, the loop, checkpoints, progress. Knows methods only through their contract."""

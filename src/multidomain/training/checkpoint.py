@@ -1,0 +1,101 @@
+"""Everything a training run needs to go on as if it had never stopped, in one file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from multidomain.errors import ModelError
+from multidomain.files import whole_file
+from multidomain.methods.base import Method
+
+FORMAT_VERSION = 1
+
+
+@dataclass
+class Checkpoint:
+    """A file that holds weights, the best weights, both optimisers, random states and a position.
+
+    Parameters
+    ----------
+    path
+        Where it is. One file, replaced as a whole: a kill at any moment leaves the one before.
+    fingerprint
+        What the run depends on (settings, data). A checkpoint of another run is refused.
+    """
+
+    path: Path
+    fingerprint: str
+
+    def save(self, method: Method, best: dict[str, Tensor], position: dict[str, Any]) -> None:
+        """Write the state of the run; `position` is JSON."""
+        tensors = {f"weights/{name}": value for name, value in method.state_dict().items()}
+        tensors |= {f"best/{name}": value for name, value in best.items()}
+        for name, optimiser in method.optimisers.items():
+            for i, state in optimiser.state_dict()["state"].items():
+                tensors |= {f"optimiser/{name}/{i}/{key}": value for key, value in state.items()}
+        tensors["random/cpu"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            tensors |= {f"random/cuda{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
+        header = {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint, "position": position}
+        with whole_file(self.path) as temporary:
+            save_file(
+                {name: value.contiguous() for name, value in tensors.items()},
+                temporary,
+                metadata={"multidomain": json.dumps(header)},
+            )
+
+    def restore(self, method: Method) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Bring `method`, its optimisers and the random states back; None if there is no checkpoint.
+
+        Returns
+        -------
+        tuple
+            The best weights so far and the position.
+        """
+        if not self.path.exists():
+            return None
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                header = json.loads((file.metadata() or {})["multidomain"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+            raise ModelError(
+                f"{self.path} is not a readable checkpoint ({error}). Delete it and train from the start."
+            ) from None
+        self._check(header)
+        method.load_state_dict(_under(tensors, "weights/"))
+        for name, optimiser in method.optimisers.items():
+            state: dict[int, dict[str, Tensor]] = {}
+            for key, value in _under(tensors, f"optimiser/{name}/").items():
+                i, _, field = key.partition("/")
+                state.setdefault(int(i), {})[field] = value
+            optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+        torch.set_rng_state(tensors["random/cpu"])
+        if torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(list(_under(tensors, "random/cuda").values()))
+        return _under(tensors, "best/"), header["position"]
+
+    def delete(self) -> None:
+        """Remove the file; a finished run has no use for it."""
+        self.path.unlink(missing_ok=True)
+
+    def _check(self, header: dict[str, Any]) -> None:
+        if header["format_version"] > FORMAT_VERSION:
+            raise ModelError(f"{self.path} was written by a newer version of multidomain. Upgrade to go on with it.")
+        if header["fingerprint"] != self.fingerprint:
+            raise ModelError(
+                f"{self.path} belongs to a run with other settings or other data. Repeat that run's command "
+                "with --resume, or start anew with --overwrite."
+            )
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,69 @@
+"""From a corpus and a split to what the training loop reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from multidomain.corpus import Corpus, Split
+from multidomain.features.bags import BagFeatures
+from multidomain.methods.base import Task
+from multidomain.nn.rows import SparseRows
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Encoded rows: features, domain codes and, where they may be seen, class codes."""
+
+    x: SparseRows
+    d: np.ndarray
+    y: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Labelled rows, the text of all training and unlabelled rows, and the labelled development rows."""
+
+    task: Task
+    classes: tuple[str, ...]
+    labelled: Examples
+    text: Examples
+    dev: Examples
+
+
+def training_data(corpus: Corpus, split: Split, features: BagFeatures, device: torch.device) -> TrainingData:
+    """Encode the training and development rows of a corpus; test rows are not looked at.
+
+    `features` must be fitted. Only domains with training text take part; they are coded in the order of
+    the corpus.
+    """
+    has_label = corpus.labelled
+    text = np.concatenate([split.train, split.unlabelled])
+    train = split.train[has_label[split.train]]
+    present = set(corpus.domains[text])
+    domains = tuple(name for name in corpus.domain_names if name in present)
+    classes = tuple(sorted(set(corpus.labels[train])))
+    code_of_domain = {name: code for code, name in enumerate(domains)}
+    code_of_class = {name: code for code, name in enumerate(classes)}
+    labelled_domains = {code_of_domain[name] for name in corpus.domains[train]}
+
+    def examples(rows: np.ndarray, with_labels: bool) -> Examples:
+        x = SparseRows(features.transform(corpus.documents[rows]), device)
+        d = np.array([code_of_domain[name] for name in corpus.domains[rows]], dtype=np.int64)
+        if not with_labels:
+            return Examples(x, d)
+        return Examples(x, d, np.array([code_of_class[c] for c in corpus.labels[rows]], dtype=np.int64))
+
+    known = np.isin(corpus.domains[split.dev], domains) & has_label[split.dev]
+    return TrainingData(
+        task=Task(features.n_inputs, len(classes), domains, tuple(sorted(labelled_domains))),
+        classes=classes,
+        labelled=examples(train, with_labels=True),
+        text=examples(text, with_labels=False),
+        dev=examples(split.dev[known], with_labels=True),
+    )

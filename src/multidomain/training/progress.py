@@ -1,0 +1,98 @@
+"""Showing and recording how training goes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from multidomain.training.history import Epoch, History, Listener
+
+
+def progress_on(console: Console) -> Listener:
+    """Return a progress bar for a terminal and plain lines for anything else."""
+    return ProgressBar(console) if console.is_terminal else PlainProgress(console)
+
+
+class ProgressBar(Listener):
+    """A bar over all iterations, with the losses, D's accuracy and the development accuracy."""
+
+    def __init__(self, console: Console):
+        self._bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[log]}"),
+            TextColumn("{task.fields[dev]}"),
+            TimeRemainingColumn(),
+            TextColumn("left at most"),
+            console=console,
+            transient=True,
+        )
+        self._best: Epoch | None = None
+
+    def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+        self._max_epochs, self._iterations = max_epochs, iterations
+        total, done = max_epochs * iterations, len(past) * iterations
+        self._task = self._bar.add_task(
+            "", total=total, completed=done, epoch=f"{len(past) + 1}/{max_epochs}", log="", dev=""
+        )
+        self._bar.start()
+
+    def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+        done = (epoch - 1) * self._iterations + iteration
+        self._bar.update(self._task, completed=done, epoch=f"{epoch}/{self._max_epochs}", log=_described(log))
+
+    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+        self._best = epoch if is_best else self._best
+        if self._best and epoch.dev_accuracy is not None and self._best.dev_accuracy is not None:
+            dev = f"dev {epoch.dev_accuracy:.1%} (best {self._best.dev_accuracy:.1%})"
+            self._bar.update(self._task, dev=dev)
+
+    def ended(self, history: History) -> None:
+        self._bar.stop()
+
+
+class PlainProgress(Listener):
+    """One line for each epoch, for logs and pipes."""
+
+    def __init__(self, console: Console):
+        self._console = console
+
+    def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+        self._max_epochs, self._done_before, self._began = max_epochs, len(past), time.monotonic()
+        if past:
+            self._console.print(f"resuming after epoch {len(past)}", highlight=False)
+
+    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+        dev = "" if epoch.dev_accuracy is None else f"  dev {epoch.dev_accuracy:.1%}{' *' if is_best else '  '}"
+        per_epoch = (time.monotonic() - self._began) / (epoch.epoch - self._done_before)
+        left = timedelta(seconds=round(per_epoch * (self._max_epochs - epoch.epoch)))
+        line = f"epoch {epoch.epoch}/{self._max_epochs}  {_described(epoch.log)}{dev}  at most {left} left"
+        self._console.print(line, highlight=False, soft_wrap=True)
+
+
+class LogFile(Listener):
+    """JSON lines, one for each epoch; after a resume it holds each epoch once."""
+
+    def __init__(self, path: Path):
+        self._path = path
+
+    def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text("".join(json.dumps(asdict(epoch)) + "\n" for epoch in past), encoding="utf-8")
+
+    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(epoch)) + "\n")
+
+
+def _described(log: Mapping[str, float]) -> str:
+    return "  ".join(
+        f"D accuracy {value:.0%}" if name == "D_accuracy" else f"{name} {value:.3f}" for name, value in log.items()
+    )

@@ -1,0 +1,111 @@
+"""Endless streams of mini-batches whose whole state is one number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from multidomain.methods.base import Batch
+from multidomain.nn.rows import SparseRows
+from multidomain.training.data import TrainingData
+
+_BLOCK = 64  # mini-batches of each domain planned at a time
+
+
+class DomainStream:
+    """Mini-batches of `batch_size` rows of every domain, for ever.
+
+    Each domain is gone through in a new random order again and again, so a domain smaller than a
+    mini-batch is repeated within it. What comes is decided by the seed and by how many mini-batches were
+    drawn before (`drawn`): a checkpoint needs no more than that number.
+
+    Parameters
+    ----------
+    x
+        All rows.
+    pools
+        For each domain, pools of row numbers. One pool is drawn from as it is; several (one for each
+        class) are brought to the size of the largest by repetition, so that classes come equally often.
+    y
+        Class code of each row, where labels may be seen.
+    seed
+        Streams with different seeds are independent.
+    """
+
+    def __init__(
+        self,
+        x: SparseRows,
+        pools: Sequence[Sequence[np.ndarray]],
+        y: np.ndarray | None,
+        batch_size: int,
+        seed: Sequence[int],
+    ):
+        self._x = x
+        self._pools = pools
+        self._y = None if y is None else torch.from_numpy(y)
+        self._batch_size = batch_size
+        self._seed = tuple(seed)
+        self._orders: list[tuple[int, np.ndarray]] = [(-1, np.empty(0, int))] * len(pools)
+        self._plan = np.empty((0, len(pools), batch_size), int)  # mini-batches from `_plan_start` on
+        self._plan_start = 0
+        self.drawn = 0
+
+    def sample(self, times: int = 1) -> Batch:
+        """Draw `times` mini-batches of each domain; rows are ordered by draw, then by domain."""
+        rows = self._rows(times)
+        if self._y is None:
+            return Batch(self._x.take(rows))
+        y = self._y[torch.from_numpy(rows)].to(self._x.device)
+        return Batch(self._x.take(rows), y.flatten(0, 1))  # (times * domains, batch_size)
+
+    def _rows(self, times: int) -> np.ndarray:
+        """Row numbers of the next mini-batches, shape (times, domains, batch_size)."""
+        begin = self.drawn - self._plan_start
+        if begin < 0 or begin + times > len(self._plan):
+            self._plan_start, begin = self.drawn, 0
+            size = max(times, _BLOCK)
+            columns = [self._rows_of(d, self.drawn, self.drawn + size) for d in range(len(self._pools))]
+            self._plan = np.stack(columns, axis=1)
+        self.drawn += times
+        return self._plan[begin : begin + times]
+
+    def _rows_of(self, d: int, first: int, end: int) -> np.ndarray:
+        """Rows of mini-batches `first` to `end` of domain `d`, shape (end - first, batch_size)."""
+        wanted, stop = first * self._batch_size, end * self._batch_size
+        size = max(len(pool) for pool in self._pools[d]) * len(self._pools[d])
+        pieces = []
+        while wanted < stop:
+            lap, start = divmod(wanted, size)
+            piece = self._order(d, lap)[start : start + stop - wanted]
+            pieces.append(piece)
+            wanted += len(piece)
+        return np.concatenate(pieces).reshape(end - first, self._batch_size)
+
+    def _order(self, d: int, lap: int) -> np.ndarray:
+        """Order in which domain `d` is gone through for the `lap`-th time."""
+        if self._orders[d][0] != lap:
+            random = np.random.default_rng([*self._seed, d, lap])
+            largest = max(len(pool) for pool in self._pools[d])
+            # np.resize repeats a shuffled pool until it is as long as the largest.
+            pools = [np.resize(random.permutation(pool), largest) for pool in self._pools[d]]
+            self._orders[d] = (lap, random.permutation(np.concatenate(pools)))
+        return self._orders[d][1]
+
+
+def labelled_stream(data: TrainingData, batch_size: int, seed: int, balanced: bool) -> DomainStream:
+    """X: labelled rows of the labelled domains; `balanced` draws a domain's classes equally often."""
+    d, y = data.labelled.d, data.labelled.y
+    assert y is not None
+    pools = []
+    for code in data.task.labelled:
+        rows = np.flatnonzero(d == code)
+        pools.append([rows[y[rows] == c] for c in np.unique(y[rows])] if balanced else [rows])
+    return DomainStream(data.labelled.x, pools, y, batch_size, (seed, 0))
+
+
+def text_stream(data: TrainingData, batch_size: int, seed: int) -> DomainStream:
+    """U: the text of all domains, without labels."""
+    pools = [[np.flatnonzero(data.text.d == code)] for code in range(len(data.task.domains))]
+    return DomainStream(data.text.x, pools, None, batch_size, (seed, 1))
