@@ -34,6 +34,14 @@ class MultidomainWarning(UserWarning):
     """Something the user should know, though the work goes on."""
 
 
+class NothingToAdapt(MultidomainWarning):
+    """All training text is of one domain."""
+
+
+class NoDevelopmentRows(MultidomainWarning):
+    """Nothing says which epoch is the best, so the last is kept."""
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` when a valid name is near, and the list of valid names.
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from multidomain.errors import ModelError
+from multidomain.version import __version__
+
+COPY_AGAIN = "Copy the model again, or train it anew."
 
 
 @contextmanager
@@ -55,6 +58,33 @@ def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, whole or not at all."""
     with whole_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_sealed(path: Path, content: dict[str, Any], format_version: int) -> None:
+    """Write JSON with a format version and a checksum over all of it, which `read_sealed` checks."""
+    content = {"format_version": format_version, "multidomain": __version__, **content}
+    write_json(path, {**content, "sha256": _checksum(content)})
+
+
+def read_sealed(path: Path, format_version: int) -> dict[str, Any]:
+    """Read what `write_sealed` wrote; refuse it if it is damaged, altered or newer than `format_version`."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        version, checksum = content["format_version"], content.pop("sha256")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ModelError(f"{path} is cut short or damaged. {COPY_AGAIN}") from None
+    if version > format_version:
+        raise ModelError(
+            f"{path} has format version {version}, written by multidomain {content.get('multidomain')}; this is "
+            f"multidomain {__version__}, which reads up to {format_version}. Upgrade multidomain."
+        )
+    if checksum != _checksum(content):
+        raise ModelError(f"{path} was altered after it was saved. {COPY_AGAIN}")
+    return content
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def sha256_of(path: Path) -> str:

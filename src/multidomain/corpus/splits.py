@@ -1,0 +1,215 @@
+"""Splits: which rows train, which select the model, which test it, and which are text only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from multidomain.corpus.corpus import PARTS, Corpus
+from multidomain.corpus.cutting import components, cut, strata
+from multidomain.corpus.rows import check_domain_names
+from multidomain.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How many test rows of a domain have their text elsewhere in the same domain.
+
+    Parameters
+    ----------
+    test
+        Test rows.
+    in_train
+        Those whose normalised text is in train or dev.
+    in_train_or_unlabelled
+        Those whose normalised text is in train, dev or the unlabelled text.
+    """
+
+    test: int
+    in_train: int
+    in_train_or_unlabelled: int
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers of a corpus by part; no row is in two parts.
+
+    Parameters
+    ----------
+    train
+        Rows to learn from. Those without a label serve as text only.
+    dev
+        Rows to select the model on.
+    test
+        Rows to score.
+    unlabelled
+        Rows used as text only, whether or not they carry a label.
+    rule
+        How the split came about, for people.
+    """
+
+    train: np.ndarray
+    dev: np.ndarray
+    test: np.ndarray
+    unlabelled: np.ndarray
+    rule: str
+
+    def __post_init__(self) -> None:
+        for part in PARTS:
+            object.__setattr__(self, part, np.asarray(getattr(self, part), dtype=np.int64))
+        rows = np.concatenate([getattr(self, part) for part in PARTS])
+        values, counts = np.unique(rows, return_counts=True)
+        if (counts > 1).any():
+            row = values[counts > 1][0]
+            parts = [part for part in PARTS if row in getattr(self, part)]
+            raise DataError(
+                f"Row index {row} is in more than one part of the split ({', '.join(parts)}). "
+                "Each row may be in one part, once."
+            )
+
+    def hide_labels(self, corpus: Corpus, domains: Collection[str]) -> Split:
+        """Return the split in which the labels of some domains are not seen.
+
+        Their train and dev rows become unlabelled text; their test rows stay, to be scored.
+        """
+        check_domain_names(list(domains), corpus)
+        names = [name for name in corpus.domain_names if name in domains]
+        hidden = np.array([name in domains for name in corpus.domain_names])[corpus.domain_codes]
+        moved = [rows[hidden[rows]] for rows in (self.train, self.dev)]
+        return Split(
+            train=self.train[~hidden[self.train]],
+            dev=self.dev[~hidden[self.dev]],
+            test=self.test,
+            unlabelled=np.sort(np.concatenate([self.unlabelled, *moved])),
+            rule=f"{self.rule}; labels hidden in {', '.join(names)}",
+        )
+
+    def repeats(self, corpus: Corpus) -> dict[str, Repeats]:
+        """Count for each domain the test rows whose normalised text stands elsewhere in the domain too."""
+        domain = corpus.domain_codes
+        n_domains = len(corpus.domain_names)
+        _, text = np.unique(corpus.text_keys(), return_inverse=True)
+        pair = text * n_domains + domain  # the same text in another domain is no repeat
+        in_train = np.isin(pair[self.test], pair[np.concatenate([self.train, self.dev])])
+        in_any = in_train | np.isin(pair[self.test], pair[self.unlabelled])
+        counts = [
+            np.bincount(domain[rows], minlength=n_domains).tolist()
+            for rows in (self.test, self.test[in_train], self.test[in_any])
+        ]
+        return {name: Repeats(*of_domain) for name, *of_domain in zip(corpus.domain_names, *counts, strict=True)}
+
+    def clean_test(self, corpus: Corpus) -> np.ndarray:
+        """Return the test rows whose normalised text is in no other part, of any domain."""
+        keys = corpus.text_keys()
+        others = np.concatenate([self.train, self.dev, self.unlabelled])
+        return self.test[~np.isin(keys[self.test], keys[others])]
+
+
+def default_split(corpus: Corpus, *, fold: int | None = None, seed: int = 0) -> Split:
+    """Return the split that fits: the fold asked for, else given parts with a test, else a cut."""
+    if fold is not None:
+        return kfold_split(corpus, fold, seed=seed)
+    if corpus.parts is not None and (corpus.parts == "test").any():
+        return given_split(corpus, seed=seed)
+    return holdout_split(corpus, seed=seed)
+
+
+def given_split(corpus: Corpus, *, dev_fraction: float = 0.1, seed: int = 0) -> Split:
+    """Return the parts as the files gave them.
+
+    Without a dev part it is cut from train, stratified, with groups and equal texts together. Without a test
+    part test is empty.
+    """
+    if corpus.parts is None:
+        raise DataError(
+            f"'{corpus.name}' does not say which rows are train, dev or test. Add a column 'split', or cut "
+            "the corpus with holdout_split or kfold_split."
+        )
+    rows = {part: np.flatnonzero(corpus.parts == part) for part in PARTS}
+    if len(rows["dev"]):
+        return Split(**rows, rule="given")
+    _check_fractions(dev=dev_fraction)
+    part = _cut_rows(corpus, rows["train"], np.array([1 - dev_fraction, dev_fraction]), seed)
+    rows["train"], rows["dev"] = rows["train"][part == 0], rows["train"][part == 1]
+    return Split(**rows, rule=f"given, {100 * dev_fraction:g}% of train cut off as dev, seed {seed}")
+
+
+def holdout_split(corpus: Corpus, *, test_fraction: float = 0.2, dev_fraction: float = 0.1, seed: int = 0) -> Split:
+    """Cut the corpus: stratified by domain and class, with groups and equal texts together.
+
+    Rows given as ``unlabelled`` stay so, and rows linked to them by text or group go to train: no test text
+    is ever seen in training.
+    """
+    _check_fractions(test=test_fraction, dev=dev_fraction)
+    shares = np.array([1 - dev_fraction - test_fraction, dev_fraction, test_fraction])
+    unlabelled, bound, free = _roles(corpus)
+    part = _cut_rows(corpus, free, shares, seed)
+    return Split(
+        train=np.sort(np.concatenate([bound, free[part == 0]])),
+        dev=free[part == 1],
+        test=free[part == 2],
+        unlabelled=unlabelled,
+        rule=f"held out {100 * test_fraction:g}% test, {100 * dev_fraction:g}% dev, seed {seed}",
+    )
+
+
+def kfold_split(corpus: Corpus, fold: int, n_folds: int = 5, *, seed: int = 0) -> Split:
+    """Return run `fold` of a cross-validation: that fold is dev, the next one test, the others train.
+
+    Folds that the files give are taken as they are. Otherwise they are cut, stratified, with groups and equal
+    texts together; rows linked to a row given as ``unlabelled`` are then always in train.
+    """
+    if n_folds < 3:
+        raise ConfigError(f"n_folds is {n_folds}; at least 3 are needed, for train, dev and test.")
+    if not 0 <= fold < n_folds:
+        raise ConfigError(f"fold is {fold}; expected a number from 0 to {n_folds - 1}.")
+    unlabelled, bound, free = _roles(corpus)
+    if corpus.folds is not None:
+        bound, free = bound[:0], np.sort(np.concatenate([bound, free]))
+        of_row = _given_folds(corpus, free, n_folds)
+        rule = f"fold {fold} of {n_folds}, folds given"
+    else:
+        of_row = _cut_rows(corpus, free, np.full(n_folds, 1 / n_folds), seed)
+        rule = f"fold {fold} of {n_folds}, seed {seed}"
+    in_dev, in_test = of_row == fold, of_row == (fold + 1) % n_folds
+    return Split(
+        train=np.sort(np.concatenate([bound, free[~in_dev & ~in_test]])),
+        dev=free[in_dev],
+        test=free[in_test],
+        unlabelled=unlabelled,
+        rule=rule,
+    )
+
+
+def _roles(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows given as unlabelled, those linked to one of them, and those free to be dealt."""
+    given = np.zeros(len(corpus), dtype=bool) if corpus.parts is None else corpus.parts == "unlabelled"
+    component = components(corpus)
+    linked = np.isin(component, component[given]) & ~given
+    return np.flatnonzero(given), np.flatnonzero(linked), np.flatnonzero(~given & ~linked)
+
+
+def _cut_rows(corpus: Corpus, rows: np.ndarray, shares: np.ndarray, seed: int) -> np.ndarray:
+    return cut(components(corpus)[rows], strata(corpus)[rows], shares, np.random.default_rng(seed))
+
+
+def _given_folds(corpus: Corpus, rows: np.ndarray, n_folds: int) -> np.ndarray:
+    assert corpus.folds is not None
+    folds = corpus.folds[rows]
+    if len(rows) == 0 or folds.min() < 0 or folds.max() != n_folds - 1:
+        found = sorted(set(folds.tolist()))
+        raise ConfigError(
+            f"'{corpus.name}' gives the folds {found}, but {n_folds} folds, 0 to {n_folds - 1}, were asked for."
+        )
+    return folds
+
+
+def _check_fractions(**fractions: float) -> None:
+    for name, value in fractions.items():
+        if not 0 <= value < 1:
+            raise ConfigError(f"{name}_fraction is {value}; expected 0 or more and less than 1.")
+    if sum(fractions.values()) >= 1:
+        total = " + ".join(f"{name}_fraction" for name in fractions)
+        raise ConfigError(f"{total} is {sum(fractions.values()):g}; nothing would be left to train on.")
