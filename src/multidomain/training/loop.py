@@ -93,6 +93,7 @@ class Trainer:
             self._end_epoch()
             self._save_if_due()
         self._method.load_state_dict(self._best)
+        self._method.optimisers = {}  # twice the size of the weights, and of no use any more
         self._method.eval()
         history = History(at.history, at.best_epoch, self._iterations)
         for listener in self._listeners:

@@ -1,0 +1,108 @@
+"""How invariant shared features are: Theorem 1 of the paper as a meter."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multidomain.nn.heads import Head
+from multidomain.objectives.divergence import jsd_from_cross_entropy
+from multidomain.objectives.domain import NLL
+
+_ROWS_OF_EACH = 32  # rows of a domain in a mini-batch of the probe
+_MAX_UPDATES = 3000
+_CHECK_EVERY = 25
+_PATIENCE = 12  # checks without a lower cross-entropy
+
+
+@dataclass(frozen=True)
+class Invariance:
+    """What a fresh discriminator finds out about the domain.
+
+    Attributes
+    ----------
+    nats
+        Lower estimate of the Jensen-Shannon divergence among the domains' shared features: 0 if they
+        cannot be told apart, log N if they can be told with certainty.
+    accuracy, chance
+        How often the probe names the right domain, mean over domains, and 1 / N.
+    """
+
+    nats: float
+    most: float
+    accuracy: float
+    chance: float
+    rows: int
+
+
+def measure_invariance(features: np.ndarray, d: np.ndarray, n_domains: int, seed: int = 0) -> Invariance | None:
+    """Fit a probe with D's architecture on one half of the rows and score it on the other (decision 8).
+
+    Parameters
+    ----------
+    features
+        Shared features of held-out text, shape (rows, size).
+    d
+        Domain code of each row.
+    n_domains
+        N; a domain with fewer than 8 rows cannot be halved and measured.
+
+    Returns
+    -------
+    Invariance or None
+        None if there is one domain only or a domain has too few rows.
+    """
+    if n_domains < 2 or np.bincount(d, minlength=n_domains).min() < 8:
+        return None
+    random = np.random.default_rng(seed)
+    x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
+    fit, stop, score = [], [], []  # of each domain: 40 % fit the probe, 10 % say when to stop, 50 % score
+    for code in range(n_domains):
+        rows = random.permutation(np.flatnonzero(d == code))
+        a, b = int(len(rows) * 0.4), len(rows) // 2
+        fit.append(x[rows[:a]])
+        stop.append(x[rows[a:b]])
+        score.append(x[rows[b:]])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        probe = _fitted_probe(fit, stop)
+    cross_entropy, accuracy = _scores(probe, score)
+    # A probe that always answers 1/N proves 0, so a worse one proves no less.
+    nats = max(0.0, jsd_from_cross_entropy(cross_entropy, n_domains))
+    return Invariance(nats, float(np.log(n_domains)), accuracy, 1 / n_domains, sum(len(rows) for rows in score))
+
+
+def _fitted_probe(fit: list[Tensor], stop: list[Tensor]) -> Head:
+    probe = Head(fit[0].shape[1], len(fit), dropout=0.4, norm="all-domains")
+    optimiser = torch.optim.Adam(probe.parameters(), lr=1e-3)
+    best, best_cross_entropy, waited = copy.deepcopy(probe), float("inf"), 0
+    for update in range(1, _MAX_UPDATES + 1):
+        probe.train()
+        batch = torch.stack([rows[torch.randint(len(rows), (_ROWS_OF_EACH,))] for rows in fit])
+        optimiser.zero_grad()
+        NLL.J_D(probe(batch)).backward()
+        optimiser.step()
+        if update % _CHECK_EVERY == 0:
+            cross_entropy, _ = _scores(probe, stop)
+            waited += 1
+            if cross_entropy < best_cross_entropy:
+                best, best_cross_entropy, waited = copy.deepcopy(probe), cross_entropy, 0
+            if waited == _PATIENCE:
+                break
+    return best
+
+
+def _scores(probe: Head, domains: list[Tensor]) -> tuple[float, float]:
+    """Cross-entropy and accuracy, averaged within each domain and then over domains."""
+    probe.eval()
+    cross_entropies, accuracies = [], []
+    with torch.inference_mode():
+        for code, rows in enumerate(domains):
+            logits = probe(rows[None])[0]
+            cross_entropies.append(-torch.log_softmax(logits, dim=-1)[:, code].mean().item())
+            accuracies.append((logits.argmax(-1) == code).double().mean().item())
+    return float(np.mean(cross_entropies)), float(np.mean(accuracies))

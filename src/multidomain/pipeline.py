@@ -1,0 +1,120 @@
+"""From a corpus and a split to a trained model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from multidomain.corpus import Corpus, Split, check_trainable
+from multidomain.errors import ConfigError, NoDevelopmentRows
+from multidomain.features.bags import BagFeatures, Weighting
+from multidomain.methods import method_entry
+from multidomain.model import Model
+from multidomain.settings import Settings
+from multidomain.training.checkpoint import Checkpoint
+from multidomain.training.data import training_data
+from multidomain.training.history import History, Listener
+from multidomain.training.loop import Trainer, TrainingSettings
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+class FeatureSettings(Settings):
+    """What the network reads of a document."""
+
+    weighting: Weighting = "counts"
+    max_features: int = Field(5000, ge=1)
+    ngram_range: tuple[int, int] = (1, 2)
+
+
+class RunSettings(Settings):
+    """Everything that decides the outcome of a run, but for the data and the split.
+
+    `method_settings` holds what differs from the method's defaults.
+    """
+
+    method: str = "man-nll"
+    method_settings: dict[str, Any] = Field(default_factory=dict)
+    features: FeatureSettings = FeatureSettings()
+    training: TrainingSettings = TrainingSettings()
+
+    def complete(self) -> dict[str, Any]:
+        """Return all settings, those left at their defaults included, as JSON can hold them."""
+        method = method_entry(self.method).settings(self.method_settings)
+        return {**self.model_dump(mode="json"), "method_settings": method.model_dump(mode="json")}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model and how its training went."""
+
+    model: Model
+    history: History
+
+
+def train_model(
+    corpus: Corpus,
+    split: Split,
+    settings: RunSettings,
+    *,
+    device: Device = "auto",
+    checkpoint_path: Path | None = None,
+    listeners: Sequence[Listener] = (),
+) -> Trained:
+    """Fit features on training and unlabelled text, then train the method.
+
+    Parameters
+    ----------
+    corpus, split
+        Test rows are not looked at.
+    checkpoint_path
+        Where the state of the run is kept while it lasts. If the file is there, the run goes on from it.
+    """
+    entry = method_entry(settings.method)
+    method_settings = entry.settings(settings.method_settings)
+    check_trainable(corpus, split)
+    torch_device = resolved_device(device)
+    features = BagFeatures(**settings.features.model_dump())
+    features.fit(corpus.documents[np.concatenate([split.train, split.unlabelled])])
+    data = training_data(corpus, split, features, torch_device)
+    if not len(data.dev):
+        warnings.warn(
+            "There are no labelled development rows: training runs to the last epoch and keeps its weights.",
+            NoDevelopmentRows,
+            stacklevel=2,
+        )
+    checkpoint = Checkpoint(checkpoint_path, fingerprint(corpus, split, settings)) if checkpoint_path else None
+    with torch.random.fork_rng():  # leave the caller's random state alone
+        torch.manual_seed(settings.training.seed)
+        method = entry.build(data.task, method_settings).to(torch_device)
+        history = Trainer(method, data, settings.training, checkpoint=checkpoint, listeners=listeners).run()
+    return Trained(Model(settings.method, method, features, data.classes), history)
+
+
+def fingerprint(corpus: Corpus, split: Split, settings: RunSettings) -> str:
+    """Return a hash of all that a run depends on, so that a checkpoint of another run is not taken up."""
+    what = settings.complete()
+    del what["training"]["checkpoint_seconds"]  # has no influence on the outcome
+    digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode())
+    digest.update(corpus.content_hash().encode())
+    for rows in (split.train, split.dev, split.unlabelled):
+        digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
+    return digest.hexdigest()
+
+
+def resolved_device(device: Device) -> torch.device:
+    """Turn "auto" into an accelerator where there is one."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("Device 'cuda' was asked for and there is none. Use --device cpu or auto.")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(device)

@@ -1,0 +1,177 @@
+"""A training run in a folder: model, metrics, log, and a checkpoint while it lasts."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from multidomain.corpus import Corpus, Split, default_split
+from multidomain.errors import ConfigError, ModelError
+from multidomain.evaluation import DomainScore, Evaluation, evaluate, invariance
+from multidomain.files import write_json
+from multidomain.invariance import Invariance
+from multidomain.model import is_model_folder
+from multidomain.pipeline import Device, RunSettings, train_model
+from multidomain.settings import Settings
+from multidomain.training.history import Listener
+from multidomain.training.progress import LogFile
+from multidomain.version import __version__
+
+METRICS = "metrics.json"
+LOG = "log.jsonl"
+CHECKPOINT = "checkpoint.safetensors"
+
+
+class SplitSettings(Settings):
+    """How to cut a corpus; together with the corpus it decides the split."""
+
+    fold: int | None = Field(None, ge=0, description="run of the 5-fold protocol")
+    unlabelled: tuple[str, ...] = Field((), description="domains whose labels training must not see")
+    seed: int = 0
+
+    def split(self, corpus: Corpus) -> Split:
+        """Cut the corpus."""
+        split = default_split(corpus, fold=self.fold, seed=self.seed)
+        return split.hide_labels(corpus, self.unlabelled) if self.unlabelled else split
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a finished run has measured on the weights it kept."""
+
+    test: Evaluation | None
+    invariance: Invariance | None
+    best_epoch: int
+    epochs: int
+    seconds: float
+
+
+def run_in_folder(
+    folder: Path,
+    corpus: Corpus,
+    split: Split,
+    split_settings: SplitSettings,
+    settings: RunSettings,
+    *,
+    device: Device = "auto",
+    resume: bool = False,
+    overwrite: bool = False,
+    listeners: Sequence[Listener] = (),
+) -> RunResult:
+    """Train, measure and save; go on with a run that was stopped.
+
+    Parameters
+    ----------
+    split, split_settings
+        What `split_settings` make of the corpus, and they themselves, for the record.
+    resume
+        Go on from the folder's checkpoint. A run that has ended is only read again.
+    overwrite
+        Replace the run that is in the folder. Without either, a folder with a run in it is refused.
+    """
+    checkpoint = folder / CHECKPOINT
+    description = _description(corpus, split, split_settings, settings)
+    finished = _finished(folder)
+    if finished and resume:
+        return _read_again(folder, finished, description)
+    if (finished or checkpoint.exists() or is_model_folder(folder)) and not (resume or overwrite):
+        raise ConfigError(
+            f"{folder} holds a run already. Go on with it (--resume), replace it (--overwrite), or choose another "
+            "folder."
+        )
+    if overwrite and not resume:
+        checkpoint.unlink(missing_ok=True)
+    (folder / METRICS).unlink(missing_ok=True)
+    began = time.monotonic()
+    trained = train_model(
+        corpus,
+        split,
+        settings,
+        device=device,
+        checkpoint_path=checkpoint,
+        listeners=[LogFile(folder / LOG), *listeners],
+    )
+    held_out = np.concatenate([split.dev, split.test])
+    result = RunResult(
+        test=evaluate(trained.model, corpus, split.test) if corpus.labelled[split.test].any() else None,
+        invariance=invariance(trained.model, corpus, held_out, seed=settings.training.seed),
+        best_epoch=trained.history.best_epoch,
+        epochs=len(trained.history.epochs),
+        seconds=time.monotonic() - began,
+    )
+    trained.model.save(folder)
+    write_json(folder / METRICS, {**description, "result": _as_json(result), "machine": machine()})
+    checkpoint.unlink(missing_ok=True)
+    return result
+
+
+def held_out_rows(folder: Path, corpus: Corpus) -> np.ndarray | None:
+    """Return the test rows of the run in a folder, if it was trained on this very corpus.
+
+    None means that the corpus is another one, so that all of its rows are new to the model.
+    """
+    finished = _finished(folder)
+    if not finished or finished["data"]["sha256"] != corpus.content_hash():
+        return None
+    return SplitSettings.parse(finished["split"]["settings"], f"split in {folder / METRICS}").split(corpus).test
+
+
+def _description(corpus: Corpus, split: Split, split_settings: SplitSettings, settings: RunSettings) -> dict[str, Any]:
+    return {
+        "data": {"name": corpus.name, "sha256": corpus.content_hash(), "rows": len(corpus)},
+        "split": {
+            "settings": split_settings.model_dump(mode="json"),
+            "rule": split.rule,
+            "rows": {part: len(getattr(split, part)) for part in ("train", "dev", "test", "unlabelled")},
+        },
+        "settings": settings.complete(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return what a record must say about where it was made."""
+    packages = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
+    return {
+        "multidomain": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+        "platform": platform.platform(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _finished(folder: Path) -> dict[str, Any] | None:
+    path = folder / METRICS
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ModelError(f"{path} is damaged. Train anew with --overwrite.") from None
+
+
+def _read_again(folder: Path, finished: dict[str, Any], description: dict[str, Any]) -> RunResult:
+    different = [part for part, value in description.items() if finished[part] != value]
+    if different:
+        raise ModelError(
+            f"{folder} holds a finished run with other {' and '.join(different)}. Repeat that run's command, or "
+            "replace it with --overwrite."
+        )
+    stored = finished["result"]
+    test = stored["test"] and Evaluation([DomainScore(**score) for score in stored["test"]["domains"]])
+    measured = stored["invariance"] and Invariance(**stored["invariance"])
+    return RunResult(test, measured, stored["best_epoch"], stored["epochs"], stored["seconds"])
+
+
+def _as_json(result: RunResult) -> dict[str, Any]:
+    return {**asdict(result), "test": result.test and result.test.as_json()}
