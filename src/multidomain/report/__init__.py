@@ -1,0 +1,1 @@
+"""Reports: measured results as tables for people. Never trains."""
