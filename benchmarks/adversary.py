@@ -60,7 +60,10 @@ def main() -> None:
         record["machine"] = machine()
         with RESULTS.open("a") as file:
             file.write(json.dumps(record) + "\n")
-        print(f"{name}: probe {measured.accuracy:.1%}, {measured.nats:.3f} nats, test {record['test_accuracy']:.2%}")
+        print(
+            f"{name}: probe {measured.accuracy:.1%}, {measured.nats:.3f} nats, test {record['test_accuracy']:.2%}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -322,8 +322,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
 
     def _domain_names(self, domains: Any, n_rows: int) -> list[str | None]:
         if domains is not None:
-            names = [v if isinstance(v, str) else class_name(v) for v in _listed(domains)]
-            return [None if is_missing(name) else name for name in names]
+            return list(_listed(domains))
         if self.model_.domains == (ONLY_DOMAIN,):
             return [ONLY_DOMAIN] * n_rows
         if self.unknown_domain == "shared":

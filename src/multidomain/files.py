@@ -50,8 +50,8 @@ def _umask() -> int:
 
 def _is_disk_full(error: BaseException) -> bool:
     # safetensors reports the system's error as text, not as an OSError.
-    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-    return full or f"os error {errno.ENOSPC}" in str(error).lower()
+    codes = (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "errno", None) in codes or any(f"os error {code}" in str(error) for code in codes)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -70,13 +70,14 @@ def read_sealed(path: Path, format_version: int) -> dict[str, Any]:
     """Read what `write_sealed` wrote; refuse it if it is damaged, altered or newer than `format_version`."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        version, checksum = content["format_version"], content.pop("sha256")
+        checksum, is_newer = content.pop("sha256"), content["format_version"] > format_version
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ModelError(f"{path} is cut short or damaged. {COPY_AGAIN}") from None
-    if version > format_version:
+    if is_newer:
         raise ModelError(
-            f"{path} has format version {version}, written by multidomain {content.get('multidomain')}; this is "
-            f"multidomain {__version__}, which reads up to {format_version}. Upgrade multidomain."
+            f"{path} has format version {content['format_version']}, written by multidomain "
+            f"{content.get('multidomain')}; this is multidomain {__version__}, which reads up to {format_version}. "
+            "Upgrade multidomain."
         )
     if checksum != _checksum(content):
         raise ModelError(f"{path} was altered after it was saved. {COPY_AGAIN}")

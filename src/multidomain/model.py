@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from multidomain.corpus.rows import domain_name, plain_form
 from multidomain.errors import DataError, ModelError, MultidomainWarning, did_you_mean, quoted
 from multidomain.features.bags import BagFeatures
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, whole_file, write_json, write_sealed
@@ -105,8 +106,9 @@ class Model:
             domains = [None] * n_rows
         if len(domains) != n_rows:
             raise DataError(f"Expected a domain for each of {n_rows} documents, got {len(domains)}.")
-        code_of = {name: self._domain_code(name, unknown_domain) for name in dict.fromkeys(domains)}
-        codes = [code_of[name] for name in domains]
+        names = [domain_name(value) for value in domains]
+        code_of = {name: self._domain_code(name, unknown_domain) for name in dict.fromkeys(names)}
+        codes = [code_of[name] for name in names]
         return np.ma.masked_array([c or 0 for c in codes], mask=[c is None for c in codes], dtype=np.int64)
 
     def _domain_code(self, name: str | None, unknown_domain: UnknownDomain) -> int | None:
@@ -116,7 +118,7 @@ class Model:
         if name is not None:
             # Training refuses names that differ by case or blanks only, so there is at most one.
             for code, known in enumerate(self.domains):
-                if known.strip().casefold() == name.strip().casefold():
+                if plain_form(known) == plain_form(name):
                     _warn(f"Domain '{name}' is taken for '{known}', which differs by case or blanks.")
                     return code
         if unknown_domain == "error":
@@ -183,7 +185,10 @@ class Model:
         settings = entry.method.settings_type.parse(manifest["settings"], f"settings in {folder / MANIFEST}")
         with torch.device("meta"):  # no time and memory for weights that are replaced at once
             method = entry.build(task, settings)
-        method.load_state_dict(_under(tensors, "method/"), assign=True)
+        try:
+            method.load_state_dict(_under(tensors, "method/"), assign=True)
+        except RuntimeError as error:
+            raise ModelError(f"The weights in {folder} do not fit the model it describes: {error}") from None
         method.eval()
         return cls(manifest["method"], method, features, tuple(manifest["classes"]))
 

@@ -18,10 +18,17 @@ def listed(value: Any) -> Any:
 class Settings(BaseModel):
     """Base of all settings; unknown names are faults, not silently kept."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
-    def parse(cls, values: Mapping[str, Any], what: str = "settings") -> Self:
+    def parse(
+        cls,
+        values: Mapping[str, Any],
+        what: str = "settings",
+        *,
+        refused: Mapping[str, str] | None = None,
+        fixed: Mapping[str, Any] | None = None,
+    ) -> Self:
         """Build the settings, or raise one `ConfigError` that lists every fault.
 
         Parameters
@@ -30,16 +37,33 @@ class Settings(BaseModel):
             Names and values; strings are converted where a number or a list is wanted.
         what
             How to call these settings in the message.
+        refused
+            Settings that may not be given here, and why.
+        fixed
+            Settings that are added to the values.
         """
+        refused = refused or {}
+        faults = [f"'{name}' {refused[name]}" for name in values if name in refused]
         try:
-            return cls.model_validate(dict(values))
+            given = {name: value for name, value in values.items() if name not in refused}
+            settings = cls.model_validate({**given, **(fixed or {})})
         except ValidationError as error:
-            faults = [cls._describe(fault) for fault in error.errors()]
+            faults += [cls._describe(fault, refused) for fault in error.errors()]
+        if faults:
             raise ConfigError(f"Invalid {what}:\n" + "\n".join(f"  - {fault}" for fault in faults)) from None
+        return settings
 
     @classmethod
-    def _describe(cls, fault: Any) -> str:
-        name = ".".join(str(part) for part in fault["loc"]) or "settings"
+    def _describe(cls, fault: Any, refused: Mapping[str, str]) -> str:
+        *inner, last = [str(part) for part in fault["loc"]] or [""]
+        name = ".".join([*inner, last])
         if fault["type"] == "extra_forbidden":
-            return f"'{name}' is not a setting.{did_you_mean(name, sorted(cls.model_fields))}"
-        return f"'{name}': {fault['msg'][0].lower() + fault['msg'][1:]}, got {fault['input']!r}."
+            part: Any = cls
+            for step in inner:
+                part = part.model_fields[step].annotation
+            valid = sorted(part.model_fields.keys() - refused.keys())
+            return f"'{name}' is not a setting.{did_you_mean(last, valid)}"
+        message = fault["msg"].removeprefix("Value error, ")
+        if not name:  # two settings that do not go together
+            return f"{message}."
+        return f"'{name}': {message[0].lower() + message[1:]}, got {fault['input']!r}."

@@ -434,7 +434,7 @@ def test_bad_input_is_named(name):
         ({"lam": -1}, "'lam': input should be greater than or equal to 0, got -1"),
         ({"lam": 1, "method_settings": {"lam": 2}}, "'lam' given both as argument and in method_settings"),
         ({"method_settings": {"lamda": 2}}, "'lamda' is not a setting. Did you mean 'lam'"),
-        ({"method": "sp", "lam": 0.1}, "'sp' does not take 'lam'"),
+        ({"method": "sp", "lam": 0.1}, "'lam' has no effect in 'sp'"),
     ],
 )
 def test_bad_settings_are_named(settings, message):

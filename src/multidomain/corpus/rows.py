@@ -125,9 +125,21 @@ def checked_domains(values: np.ndarray, where: Callable[[int], str]) -> np.ndarr
             f"{counted(len(missing), 'row')} without a domain, though others have one: "
             f"{first_rows(missing, where)}. Give each row a domain."
         )
-    names = object_array([value if isinstance(value, str) else class_name(value) for value in values])
+    names = object_array([domain_name(value) for value in values])
     check_near_names("domain", names, where)
     return names
+
+
+def domain_name(value: Any) -> str | None:
+    """Return the name of a domain as it is written, None where it is missing."""
+    if is_missing(value):
+        return None
+    return value if isinstance(value, str) else class_name(value)
+
+
+def plain_form(name: str) -> str:
+    """Return the form in which names that differ by case or blanks only are equal."""
+    return " ".join(name.split()).casefold()
 
 
 def check_near_names(kind: str, names: np.ndarray, where: Callable[[int], str]) -> None:
@@ -138,7 +150,7 @@ def check_near_names(kind: str, names: np.ndarray, where: Callable[[int], str]) 
             first_use[name] = i
     by_form: dict[str, str] = {}
     for name, i in first_use.items():
-        other = by_form.setdefault(" ".join(name.split()).casefold(), name)
+        other = by_form.setdefault(plain_form(name), name)
         if other != name:
             raise DataError(
                 f"The {kind} names '{other}' ({where(first_use[other])}) and '{name}' ({where(i)}) differ "

@@ -23,12 +23,15 @@ WARM_UP_ITERATIONS = 25  # of the first epoch
 WARM_UP_UPDATES = 100  # of D, in place of k
 
 
+Width = Annotated[int, Field(ge=1)]
+
+
 class MANSettings(Settings):
     """Sizes and hyperparameters; the defaults are those of the paper's appendix."""
 
     category: Literal["shared-private", "shared", "domain-specific"] = "shared-private"
     adversary: Literal["nll", "l2"] | None = "nll"
-    hidden: Annotated[tuple[int, ...], BeforeValidator(listed)] = (1000, 500)
+    hidden: Annotated[tuple[Width, ...], BeforeValidator(listed)] = (1000, 500)
     shared_size: int = Field(128, ge=1)
     private_size: int = Field(64, ge=1)
     dropout: float = Field(0.4, ge=0, lt=1)

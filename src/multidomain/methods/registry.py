@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from multidomain.errors import ConfigError, did_you_mean, quoted
+from multidomain.errors import ConfigError, did_you_mean
 from multidomain.methods.base import Method, Task
 from multidomain.methods.man import MAN
 from multidomain.settings import Settings
@@ -39,14 +39,11 @@ class MethodEntry:
 
     def settings(self, values: Mapping[str, Any]) -> Settings:
         """Check a user's settings, all at once, and add the defaults."""
-        barred = [name for name in values if name in self.fixed or name in self.unused]
-        if barred:
-            raise ConfigError(
-                f"Method '{self.name}' does not take {quoted(barred)}. Remove it, or choose another method: "
-                f"{quoted(METHODS)}."
-            )
-        chosen = {**self.defaults, **values, **self.fixed}
-        return self.method.settings_type.parse(chosen, f"settings of method '{self.name}'")
+        refused = dict.fromkeys(self.fixed, f"makes '{self.name}' what it is; choose another method.")
+        refused |= dict.fromkeys(self.unused, f"has no effect in '{self.name}'; leave it out.")
+        return self.method.settings_type.parse(
+            {**self.defaults, **values}, f"settings of method '{self.name}'", refused=refused, fixed=self.fixed
+        )
 
     def build(self, task: Task, settings: Settings) -> Method:
         """Make an untrained network."""

@@ -66,11 +66,12 @@ class Checkpoint:
             with safe_open(self.path, framework="pt") as file:
                 header = json.loads((file.metadata() or {})["multidomain"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+                version, stored, position = (header[key] for key in ("format_version", "fingerprint", "position"))
+        except (SafetensorError, KeyError, ValueError) as error:
             raise ModelError(
                 f"{self.path} is not a readable checkpoint ({error}). Delete it and train from the start."
             ) from None
-        self._check(header)
+        self._check(version, stored)
         method.load_state_dict(_under(tensors, "weights/"))
         for name, optimiser in method.optimisers.items():
             state: dict[int, dict[str, Tensor]] = {}
@@ -81,16 +82,16 @@ class Checkpoint:
         torch.set_rng_state(tensors["random/cpu"])
         if torch.cuda.is_available():
             torch.cuda.set_rng_state_all(list(_under(tensors, "random/cuda").values()))
-        return _under(tensors, "best/"), header["position"]
+        return _under(tensors, "best/"), position
 
     def delete(self) -> None:
         """Remove the file; a finished run has no use for it."""
         self.path.unlink(missing_ok=True)
 
-    def _check(self, header: dict[str, Any]) -> None:
-        if header["format_version"] > FORMAT_VERSION:
+    def _check(self, version: int, fingerprint: str) -> None:
+        if version > FORMAT_VERSION:
             raise ModelError(f"{self.path} was written by a newer version of multidomain. Upgrade to go on with it.")
-        if header["fingerprint"] != self.fingerprint:
+        if fingerprint != self.fingerprint:
             raise ModelError(
                 f"{self.path} belongs to a run with other settings or other data. Repeat that run's command "
                 "with --resume, or start anew with --overwrite."

@@ -59,7 +59,9 @@ def training_data(corpus: Corpus, split: Split, features: BagFeatures, device: t
             return Examples(x, d)
         return Examples(x, d, np.array([code_of_class[c] for c in corpus.labels[rows]], dtype=np.int64))
 
-    known = np.isin(corpus.domains[split.dev], domains) & has_label[split.dev]
+    # A domain without training labels is a target: selection must not see its labels (decision 5).
+    sources = {domains[code] for code in labelled_domains}
+    known = has_label[split.dev] & np.array([name in sources for name in corpus.domains[split.dev]], dtype=bool)
     return TrainingData(
         task=Task(features.n_inputs, len(classes), domains, tuple(sorted(labelled_domains))),
         classes=classes,

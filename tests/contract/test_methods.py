@@ -1,0 +1,225 @@
+"""What every registered method must do, on every kind of small corpus. A new method is taken up by itself."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+
+from multidomain.corpus import Corpus, Split, corpus_from_rows
+from multidomain.errors import ConfigError, DataError, MultidomainWarning
+from multidomain.methods import METHODS
+from multidomain.model import Model
+from multidomain.pipeline import RunSettings, Trained, train_model
+from multidomain.training.history import Listener
+
+# Settings that make a method small; those it does not have are left out. Then its variants.
+SMALL = {"hidden": (8,), "shared_size": 6, "private_size": 4, "lr": 0.01, "k": 2, "dropout": 0.1}
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "man-nll": [{}, {"category": "shared"}, {"norm": "per-domain"}],
+    "man-l2": [{}],
+    "mlp": [{"category": "shared"}, {"category": "domain-specific"}],
+}
+CASES = [(name, variant) for name in METHODS for variant in VARIANTS.get(name, [{}])]
+CASE_IDS = [" ".join([name, *map(str, variant.values())]) for name, variant in CASES]
+every_method = pytest.mark.parametrize(("name", "variant"), CASES, ids=CASE_IDS)
+
+WORDS = {"x": "fine splendid superb", "y": "awful dreadful poor", "z": "plain usual middling"}
+
+
+def make_corpus(domains: tuple[str, ...], classes: str = "xy", vectors: bool = False, each: int = 18) -> Corpus:
+    """`each` documents of each domain and class, told by words of the class and words of the domain."""
+    random = np.random.default_rng(0)
+    rows = []
+    for domain in domains:
+        for i in range(each * len(classes)):
+            label = classes[i % len(classes)]
+            words = [*random.choice(WORDS[label].split(), 2), domain, f"{domain}{random.integers(4)}", f"no{i}"]
+            rows.append((" ".join(random.permutation(words)), label, domain))
+    texts, labels, names = (list(column) for column in zip(*rows, strict=True))
+    if not vectors:
+        return corpus_from_rows(texts, labels, names)
+    columns = {word: i for i, word in enumerate(sorted({w for text in texts for w in text.split()}))}
+    matrix = np.zeros((len(texts), len(columns)), dtype=np.float32)
+    for i, text in enumerate(texts):
+        for word in text.split():
+            matrix[i, columns[word]] += 1
+    return corpus_from_rows(csr_matrix(matrix), labels, names)
+
+
+def make_split(corpus: Corpus) -> Split:
+    """Of each 6 documents 4 train, 1 is dev and 1 test, so all have all domains and classes."""
+    part = np.arange(len(corpus)) // len(corpus.class_names) % 6
+    return Split(
+        train=np.flatnonzero(part < 4),
+        dev=np.flatnonzero(part == 4),
+        test=np.flatnonzero(part == 5),
+        unlabelled=np.empty(0, dtype=int),
+        rule="by hand",
+    )
+
+
+CORPORA: dict[str, tuple[Corpus, tuple[str, ...]]] = {  # and the domains whose labels are hidden
+    "two domains": (make_corpus(("books", "pans")), ()),
+    "three classes": (make_corpus(("books", "pans", "shoes"), "xyz"), ()),
+    "one unlabelled": (make_corpus(("books", "pans", "shoes")), ("pans",)),
+    "one domain": (make_corpus(("books",), each=54), ()),
+    "vectors": (make_corpus(("books", "pans"), vectors=True), ()),
+}
+every_corpus = pytest.mark.parametrize("kind", CORPORA)
+
+
+def settings(name: str, variant: Mapping[str, Any], **training: Any) -> RunSettings:
+    entry = METHODS[name]
+    usable = set(entry.method.settings_type.model_fields) - set(entry.fixed) - set(entry.unused)
+    small = {key: value for key, value in SMALL.items() if key in usable}
+    return RunSettings(
+        method=name,
+        method_settings={**small, **variant},
+        training={"max_epochs": 3, "batch_size": 4, "seed": 1, **training},
+    )
+
+
+def data(kind: str) -> tuple[Corpus, Split]:
+    corpus, hidden = CORPORA[kind]
+    split = make_split(corpus)
+    return corpus, split.hide_labels(corpus, hidden) if hidden else split
+
+
+def train(name: str, variant: Mapping[str, Any], kind: str, **options: Any) -> Trained:
+    training = options.pop("training", {})
+    with warnings.catch_warnings():
+        if kind == "one domain":
+            warnings.filterwarnings("ignore", "All training text is of one domain", MultidomainWarning)
+        return train_model(*data(kind), settings(name, variant, **training), **options)
+
+
+def cannot(variant: Mapping[str, Any], kind: str) -> bool:
+    return variant.get("category") == "domain-specific" and kind == "one unlabelled"
+
+
+def domain_specific(variant: Mapping[str, Any]) -> bool:
+    return variant.get("category") == "domain-specific"
+
+
+@every_corpus
+@every_method
+def test_fit_predict_save_load(name: str, variant: dict[str, Any], kind: str, tmp_path: Path):
+    if cannot(variant, kind):
+        with pytest.raises(ConfigError, match="from its own labels, and 'pans' has none"):
+            train(name, variant, kind)
+        return
+    trained = train(name, variant, kind, training={"max_epochs": 8, "patience": 8})
+    corpus, split = data(kind)
+    model, test = trained.model, split.test
+    documents, domains = corpus.documents[test], list(corpus.domains[test])
+
+    p = model.predict_proba(documents, domains)
+    assert p.shape == (len(test), len(corpus.class_names))
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+    assert model.classes == corpus.class_names
+    predicted = model.predict(documents, domains)
+    assert set(predicted) <= set(corpus.class_names)
+    # The class stands in the text: what is not learnt in 8 epochs is not learnt for a reason.
+    chance = 1 / len(corpus.class_names)
+    assert (predicted == corpus.labels[test]).mean() > chance + 0.2
+    np.testing.assert_allclose(model.predict_proba(documents[::-1], domains[::-1])[::-1], p, rtol=1e-4, atol=1e-6)
+
+    history = trained.history
+    assert 1 <= history.best_epoch <= len(history.epochs) <= 8
+    assert all(np.isfinite(list(epoch.log.values())).all() for epoch in history.epochs)
+    assert history.epochs[history.best_epoch - 1].dev_accuracy == max(e.dev_accuracy for e in history.epochs)
+
+    model.save(tmp_path)
+    loaded = Model.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict_proba(documents, domains), p)
+    assert (loaded.domains, loaded.labelled_domains) == (model.domains, model.labelled_domains)
+    features = model.shared_features(documents)
+    if features is None:
+        assert loaded.shared_features(documents) is None
+    else:
+        assert len(features) == len(test) and np.isfinite(features).all()
+        np.testing.assert_array_equal(loaded.shared_features(documents), features)
+
+
+@every_method
+def test_a_seed_makes_a_run_repeatable(name: str, variant: dict[str, Any]):
+    a, b = (train(name, variant, "two domains").model.method.state_dict() for _ in range(2))
+    assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+class Interrupted(Exception):
+    pass
+
+
+class Interrupt(Listener):
+    def __init__(self, epoch: int, iteration: int):
+        self.at = (epoch, iteration)
+
+    def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+        if (epoch, iteration) == self.at:
+            raise Interrupted
+
+
+@pytest.mark.parametrize("kind", ["one unlabelled", "one domain"])
+@every_method
+def test_an_interrupted_run_goes_on_to_the_same_end(name: str, variant: dict[str, Any], kind: str, tmp_path: Path):
+    if cannot(variant, kind):
+        pytest.skip("a domain-specific model needs labels in every domain")
+    path = tmp_path / "checkpoint"
+    every_step = {"checkpoint_seconds": 0}
+    with pytest.raises(Interrupted):
+        train(name, variant, kind, training=every_step, checkpoint_path=path, listeners=[Interrupt(2, 3)])
+    resumed = train(name, variant, kind, training=every_step, checkpoint_path=path)
+    whole = train(name, variant, kind)
+    a, b = resumed.model.method.state_dict(), whole.model.method.state_dict()
+    assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+    pairs = zip(resumed.history.epochs, whole.history.epochs, strict=True)
+    assert all({**asdict(r), "seconds": 0} == {**asdict(w), "seconds": 0} for r, w in pairs)
+
+
+@every_method
+def test_unseen_domains(name: str, variant: dict[str, Any]):
+    model = train(name, variant, "two domains").model
+    texts = ["splendid book", "awful pan"]
+    if domain_specific(variant):
+        for domains in (None, [None, None]):
+            with pytest.raises(DataError, match="knows nothing about a domain that was not in its training data"):
+                model.predict(texts, domains)
+        with pytest.raises(DataError, match="knows nothing"), pytest.warns(MultidomainWarning, match="'toys'"):
+            model.predict(texts, ["toys", "toys"])
+        return
+    without = model.predict_proba(texts)
+    np.testing.assert_array_equal(model.predict_proba(texts, [None, None]), without)
+    with pytest.warns(MultidomainWarning, match="Domain 'toys' was not in training"):
+        p = model.predict_proba(texts, ["toys", "toys"])
+    np.testing.assert_array_equal(p, without)
+    with pytest.raises(DataError, match="Domain 'toys' was not in training"):
+        model.predict(texts, ["toys", "books"], unknown_domain="error")
+
+
+@every_method
+def test_settings_are_written_down_and_read_again(name: str, variant: dict[str, Any]):
+    run = settings(name, variant)
+    record = run.complete()["method_settings"]
+    entry = METHODS[name]
+    given = {key: value for key, value in record.items() if key not in entry.fixed and key not in entry.unused}
+    assert entry.settings(given) == entry.settings(run.method_settings)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_entries_say_what_they_are(name: str):
+    entry = METHODS[name]
+    assert entry.summary and entry.paper
+    fields = set(entry.method.settings_type.model_fields)
+    assert {*entry.fixed, *entry.defaults, *entry.unused} <= fields
+    for part in ("Paper", "Symbols", "Departures"):
+        assert f"{part}\n    -" in (entry.method.__doc__ or ""), f"the docstring has no section {part}"

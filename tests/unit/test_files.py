@@ -1,0 +1,171 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from multidomain.errors import ModelError
+from multidomain.files import read_sealed, sha256_of, whole_file, write_json, write_sealed
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_file_is_there_only_when_the_block_has_ended(tmp_path: Path):
+    path = tmp_path / "new" / "folder" / "a.txt"
+    with whole_file(path) as temporary:
+        assert temporary.parent == path.parent, "a rename between file systems is a copy"
+        temporary.write_text("text")
+        assert not path.exists()
+    assert path.read_text() == "text"
+    assert names(path.parent) == ["a.txt"]
+
+
+def test_an_error_leaves_what_was_there(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="in the middle"), whole_file(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError("in the middle")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_an_interrupt_leaves_what_was_there(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt), whole_file(path) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_an_error_before_anything_was_written(tmp_path: Path):
+    with pytest.raises(RuntimeError, match="at once"), whole_file(tmp_path / "a.txt"):
+        raise RuntimeError("at once")
+    assert names(tmp_path) == []
+
+
+def test_killed_in_the_middle_it_leaves_what_was_there(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    script = """
+        import os, signal, sys
+        from pathlib import Path
+        from multidomain.files import whole_file
+        with whole_file(Path(sys.argv[1])) as temporary:
+            temporary.write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(path)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_disk_full(code: int, tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with (
+        pytest.raises(
+            ModelError,
+            match=r"No space left on the disk while writing .*a\.txt\. What was there before is unchanged; "
+            r"free some space or choose another folder, and run the command again\.",
+        ),
+        whole_file(path) as temporary,
+    ):
+        temporary.write_text("half")
+        raise OSError(code, os.strerror(code))
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_disk_full_when_the_data_is_forced_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Some file systems report it only then."""
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("multidomain.files.os.fsync", full)
+    with pytest.raises(ModelError, match="No space left on the disk"), whole_file(path) as temporary:
+        temporary.write_text("new")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_other_errors_are_passed_on(tmp_path: Path):
+    with pytest.raises(PermissionError), whole_file(tmp_path / "a.txt") as temporary:
+        temporary.write_text("half")
+        raise PermissionError(errno.EACCES, "Permission denied")
+    assert names(tmp_path) == []
+
+
+def test_json(tmp_path: Path):
+    value = {"name": "Bücher – 書", "numbers": [1, 0.1, None]}
+    write_json(tmp_path / "a.json", value)
+    content = (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert json.loads(content) == value
+    assert "Bücher – 書" in content and content.endswith("}\n")
+
+
+def test_json_that_cannot_be_written_leaves_what_was_there(tmp_path: Path):
+    write_json(tmp_path / "a.json", [1])
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "a.json", {"a": object()})
+    assert json.loads((tmp_path / "a.json").read_text()) == [1]
+    assert names(tmp_path) == ["a.json"]
+
+
+def test_sha256(tmp_path: Path):
+    content = bytes(range(256)) * 5000
+    (tmp_path / "a").write_bytes(content)
+    assert sha256_of(tmp_path / "a") == hashlib.sha256(content).hexdigest()
+
+
+def test_files_are_readable_as_any_other_file_of_the_user(tmp_path: Path):
+    """Some writers make files that only their owner can read."""
+    before = os.umask(0o027)
+    try:
+        with whole_file(tmp_path / "a") as temporary:
+            temporary.touch(mode=0o600)
+        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+        assert os.umask(0o027) == 0o027, "the mask of the process was changed"
+    finally:
+        os.umask(before)
+
+
+def test_sealed(tmp_path: Path):
+    content = {"a": [1, 0.1, None], "b": {"ä": "書"}}
+    write_sealed(tmp_path / "a.json", content, format_version=3)
+    assert read_sealed(tmp_path / "a.json", 3).items() >= content.items()
+    assert read_sealed(tmp_path / "a.json", 4).items() >= content.items(), "an older format is still read"
+    with pytest.raises(ModelError, match=r"a\.json has format version 3, .*reads up to 2\. Upgrade multidomain"):
+        read_sealed(tmp_path / "a.json", 2)
+
+
+def test_a_broken_seal(tmp_path: Path):
+    path = tmp_path / "a.json"
+    write_sealed(path, {"a": 1}, 1)
+    whole = path.read_text()
+    path.write_text(whole.replace('"a": 1', '"a": 2'))
+    with pytest.raises(ModelError, match=r"a\.json was altered after it was saved"):
+        read_sealed(path, 1)
+    path.write_text(whole[:-20])
+    with pytest.raises(ModelError, match=r"a\.json is cut short or damaged"):
+        read_sealed(path, 1)
+    path.write_text(whole.replace('"a": 1', '"a":  1'))  # blanks mean nothing
+    assert read_sealed(path, 1)["a"] == 1

@@ -1,0 +1,91 @@
+"""What is shown and recorded while training goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from multidomain.training.history import Epoch, History
+from multidomain.training.progress import LogFile, PlainProgress, ProgressBar, progress_on
+
+
+def epoch(number: int, dev: float | None = 0.875) -> Epoch:
+    by_domain = {} if dev is None else {"a": dev}
+    return Epoch(number, {"J_C": 1.23456, "D_accuracy": 0.254}, dev, by_domain, seconds=2.0)
+
+
+def terminal(is_terminal: bool) -> tuple[Console, io.StringIO]:
+    out = io.StringIO()
+    return Console(file=out, force_terminal=is_terminal, width=120, color_system=None), out
+
+
+def test_a_bar_for_a_terminal_and_lines_for_anything_else():
+    assert isinstance(progress_on(terminal(True)[0]), ProgressBar)
+    assert isinstance(progress_on(terminal(False)[0]), PlainProgress)
+
+
+def test_plain_lines(monkeypatch: pytest.MonkeyPatch):
+    clock = [0.0]
+    monkeypatch.setattr("multidomain.training.progress.time.monotonic", lambda: clock[0])
+    console, out = terminal(False)
+    progress = PlainProgress(console)
+    progress.started(max_epochs=4, iterations=10, past=[])
+    for number, is_best in ((1, True), (2, False)):
+        clock[0] += 60
+        progress.stepped(number, 10, {})
+        progress.epoch_ended(epoch(number), is_best)
+    assert out.getvalue().splitlines() == [
+        "epoch 1/4  J_C 1.235  D accuracy 25%  dev 87.5% *  at most 0:03:00 left",
+        "epoch 2/4  J_C 1.235  D accuracy 25%  dev 87.5%    at most 0:02:00 left",
+    ]
+
+
+def test_plain_lines_without_dev_and_after_a_resume(monkeypatch: pytest.MonkeyPatch):
+    """Time left counts only what this process has done."""
+    clock = [0.0]
+    monkeypatch.setattr("multidomain.training.progress.time.monotonic", lambda: clock[0])
+    console, out = terminal(False)
+    progress = PlainProgress(console)
+    progress.started(max_epochs=4, iterations=10, past=[epoch(1), epoch(2)])
+    clock[0] = 60
+    progress.epoch_ended(epoch(3, dev=None), True)
+    assert out.getvalue().splitlines() == [
+        "resuming after epoch 2",
+        "epoch 3/4  J_C 1.235  D accuracy 25%  at most 0:01:00 left",
+    ]
+
+
+def test_bar():
+    console, out = terminal(True)
+    bar = ProgressBar(console)
+    bar.started(max_epochs=3, iterations=2, past=[epoch(1)])
+    assert bar._bar.tasks[0].completed == 2 and bar._bar.tasks[0].total == 6
+    bar.stepped(2, 1, {"J_C": 0.5, "D_accuracy": 0.25})
+    assert bar._bar.tasks[0].completed == 3
+    assert bar._bar.tasks[0].fields["log"] == "J_C 0.500  D accuracy 25%"
+    bar.epoch_ended(epoch(2, 0.9), is_best=True)
+    bar.epoch_ended(epoch(3, 0.8), is_best=False)
+    assert bar._bar.tasks[0].fields["dev"] == "dev 80.0% (best 90.0%)"
+    bar.ended(History([], 2, 2))
+    assert bar._bar.live.is_started is False
+    assert "epoch 2/3" in out.getvalue()
+
+
+def test_log_file_has_each_epoch_once(tmp_path: Path):
+    """Also after a resume from a checkpoint that is older than the last line."""
+    path = tmp_path / "new folder" / "log.jsonl"
+    log = LogFile(path)
+    log.started(3, 10, [])
+    log.epoch_ended(epoch(1), True)
+    log.epoch_ended(epoch(2), False)
+    again = LogFile(path)
+    again.started(3, 10, [epoch(1)])
+    again.epoch_ended(epoch(2), False)
+    again.epoch_ended(epoch(3), True)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert lines == [asdict(epoch(number)) for number in (1, 2, 3)]
