@@ -19,9 +19,9 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 demo: $(INSTALLED) ## train MAN on real text with one domain unlabelled, and show the accuracy per domain
-	@if $(BIN)/multidomain fetch vader; then data='vader --unlabelled nyt'; \
+	@if $(BIN)/multidomain fetch vader; then data='vader --unlabelled nyt --batch-size 32 --epochs 8 --patience 2'; \
 	else echo "The corpus 'vader' cannot be had here: training on the built-in corpus 'demo' instead."; \
-	  data='demo --unlabelled shoes'; fi; \
+	  data='demo --unlabelled shoes --set lr=0.003 --patience 10'; fi; \
 	echo "multidomain train $$data -o $(RUNS)/demo --overwrite"; \
 	$(BIN)/multidomain train $$data -o $(RUNS)/demo --overwrite
 
@@ -34,7 +34,7 @@ lint: $(INSTALLED) ## check style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(INSTALLED) ## measure training and prediction on this machine
+bench: $(INSTALLED) ## measure prediction on this machine: speed and memory by size of the file
 	$(BIN)/python benchmarks/predict.py
 
 clean: ## remove the virtual environment and caches
