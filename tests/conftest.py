@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+
+torch.set_num_threads(1)  # the same bits on every machine, and no threads that wait for each other
 
 
 @pytest.fixture(scope="session")

@@ -314,11 +314,11 @@ def _show_warnings_once() -> None:
 
 
 def main() -> None:
-    """Run the command line; a fault of the input ends with its message and exit code 2."""
+    """Run the command line; a fault of the input or of a file ends with its message and exit code 2."""
     _show_warnings_once()
     try:
         app()
-    except MultidomainError as error:
+    except (MultidomainError, OSError) as error:
         err.print(f"error: {error}", style="red", soft_wrap=True, markup=False)
         sys.exit(2)
 

@@ -24,6 +24,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     A process killed inside the block, or a full disk, leaves what was at `path` before.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left_behind in path.parent.glob(f".{path.name}.*.partial"):  # by a process that was killed
+        left_behind.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield temporary

@@ -128,10 +128,9 @@ def test_gradients_reach_D_and_through_it_the_shared_extractor(name: str):
     method = network(name, 1.0, "all-domains", seed=0)
     method.train()
     U = text_stream(training_documents(1.0), batch_size=8, seed=0)
-    logits = method.D(method._f_s(U.sample().x))
-    method.J_D(logits).backward()
+    method.J_D(method.D(method.F_s(U.sample().x).view(N, 8, -1))).backward()
     assert all(p.grad.abs().sum() > 0 for n, p in method.D.named_parameters() if n != "hidden.bias")
     method.zero_grad(set_to_none=True)
     with method.D.frozen():
-        method.J_Fs(method.D(method._f_s(U.sample().x))).backward()
+        method.J_Fs(method.D(method.F_s(U.sample().x).view(N, 8, -1))).backward()
     assert all(p.grad.abs().sum() > 0 for p in method.F_s.parameters())

@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from multidomain.nn.row_adam import RowAdam
 from multidomain.nn.rows import Rows
 from multidomain.settings import Settings
 
@@ -68,6 +69,7 @@ class Method(nn.Module, ABC):
         super().__init__()
         self.task = task
         self.settings = settings
+        self.optimisers = {}
 
     @abstractmethod
     def start_training(self) -> None:
@@ -84,6 +86,12 @@ class Method(nn.Module, ABC):
         U
             Mini-batches of text of all domains, without labels.
         """
+
+    def settle(self) -> None:
+        """Bring all weights up to date, where an optimiser leaves some for later."""
+        for optimiser in self.optimisers.values():
+            if isinstance(optimiser, RowAdam):
+                optimiser.settle()
 
     @abstractmethod
     def logits(self, x: Rows, d: int | None) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import BeforeValidator, Field, model_validator
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from multidomain.errors import ConfigError, DataError, quoted
@@ -14,6 +14,7 @@ from multidomain.methods.base import Method, Stream, Task
 from multidomain.nn.extractors import MLPExtractor
 from multidomain.nn.heads import Head
 from multidomain.nn.norm import Norm
+from multidomain.nn.row_adam import RowAdam
 from multidomain.nn.rows import Rows
 from multidomain.objectives.domain import OBJECTIVES
 from multidomain.objectives.label import J_C
@@ -100,8 +101,17 @@ class MAN(Method):
 
     def start_training(self) -> None:
         lr = self.settings.lr
-        main = _parameters(self.F_s, self.F_d, self.C)
-        self.optimisers = {"main": Adam(main, lr=lr, fused=True)}
+        extractors = [F for F in (self.F_s, self.F_d) if F is not None]
+        parameters = [p for module in (*extractors, self.C) for p in module.parameters()]
+        tables = []
+        if parameters[0].device.type == "cpu":  # elsewhere the first layer is updated as a whole
+            tables = [F.first_weight for F in extractors]
+            rows = RowAdam(tables, lr=lr)
+            for F in extractors:
+                F.row_optimiser = rows
+            self.optimisers["rows"] = rows
+        others = [p for p in parameters if not any(p is table for table in tables)]
+        self.optimisers["main"] = Adam(others, lr=lr, fused=True)
         if self.D is not None:
             self.optimisers["D"] = Adam(self.D.parameters(), lr=lr, fused=True)
 
@@ -110,16 +120,18 @@ class MAN(Method):
         if self.D is not None:  # lines 2-9
             log |= self._update_D(U, self._updates_of_D(epoch, i))
 
-        batch = X.sample()  # lines 11-16: every domain in Delta_L
+        batch = X.sample()  # line 12
         assert batch.y is not None
-        loss = J_C(self.C(self._features(batch.x)), batch.y)
+        f_s, f_s_of_text = self._shared(batch.x, U)  # lines 13 and 19
+        loss = J_C(self.C(self._with_private(f_s, batch.x)), batch.y)  # lines 14-15
         log["J_C"] = loss.detach()
-        if self.D is not None:  # lines 17-20: every domain in Delta
+        if self.D is not None:  # line 20
             with self.D.frozen():
-                j_Fs = self.J_Fs(self.D(self._f_s(U.sample().x)))
+                j_Fs = self.J_Fs(self.D(f_s_of_text))
             loss = loss + self.settings.lam * j_Fs
             log["J_Fs"] = j_Fs.detach()
-        _descend(self.optimisers["main"], loss)  # line 21
+        main = [self.optimisers[name] for name in ("main", "rows") if name in self.optimisers]
+        _descend(main, loss)  # line 21
         return log
 
     def _update_D(self, U: Stream, updates: int) -> dict[str, Tensor]:
@@ -130,7 +142,7 @@ class MAN(Method):
         for f in f_s:  # (N, B, shared_size)
             logits = self.D(f)
             j_D = self.J_D(logits)
-            _descend(self.optimisers["D"], j_D)
+            _descend([self.optimisers["D"]], j_D)
         correct = logits.argmax(-1) == torch.arange(N, device=logits.device)[:, None]
         return {"J_D": j_D.detach(), "D_accuracy": correct.double().mean()}
 
@@ -138,16 +150,24 @@ class MAN(Method):
         warming = self.settings.warm_up and (i == 0 or (epoch == 0 and i < WARM_UP_ITERATIONS))
         return WARM_UP_UPDATES if warming else self.settings.k
 
-    def _f_s(self, x: Rows, mini_batches: int | None = None) -> Tensor:
-        """Shared features of mini-batches, N unless said: (mini_batches, B, shared_size)."""
+    def _f_s(self, x: Rows, mini_batches: int) -> Tensor:
+        """Shared features of mini-batches: (mini_batches, B, shared_size)."""
         assert self.F_s is not None
-        return self.F_s(x).view(mini_batches or len(self.task.domains), -1, self.settings.shared_size)
+        return self.F_s(x).view(mini_batches, -1, self.settings.shared_size)
 
-    def _features(self, x: Rows) -> Tensor:
+    def _shared(self, x: Rows, U: Stream) -> tuple[Tensor | None, Tensor | None]:
+        """Shared features of labelled mini-batches and, for the adversary, of text of all domains, in one pass."""
+        if self.F_s is None:
+            return None, None
+        N_1, N = len(self.task.labelled), len(self.task.domains)
+        if self.D is None:
+            return self._f_s(x, N_1), None
+        f_s = self._f_s(x + U.sample().x, N_1 + N)
+        return f_s[:N_1], f_s[N_1:]
+
+    def _with_private(self, f_s: Tensor | None, x: Rows) -> Tensor:
         """What C reads of mini-batches of all labelled domains: (N_1, B, size)."""
-        parts = []
-        if self.F_s is not None:
-            parts.append(self._f_s(x, len(self.task.labelled)))
+        parts = [] if f_s is None else [f_s]
         if self.F_d is not None:
             parts.append(self.F_d(x))
         return torch.cat(parts, dim=-1)
@@ -175,11 +195,9 @@ class MAN(Method):
         return None if self.F_s is None else self.F_s(x).squeeze(0)
 
 
-def _parameters(*modules: nn.Module | None) -> list[nn.Parameter]:
-    return [p for module in modules if module is not None for p in module.parameters()]
-
-
-def _descend(optimiser: Optimizer, loss: Tensor) -> None:
-    optimiser.zero_grad(set_to_none=True)
+def _descend(optimisers: list[Optimizer], loss: Tensor) -> None:
+    for optimiser in optimisers:
+        optimiser.zero_grad()
     loss.backward()
-    optimiser.step()
+    for optimiser in optimisers:
+        optimiser.step()

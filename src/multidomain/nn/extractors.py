@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from multidomain.nn.dropout import dropout
+from multidomain.nn.row_adam import RowAdam
+from multidomain.nn.row_sum import row_sum, row_sum_with_row_gradient
 from multidomain.nn.rows import Rows
 
 
@@ -35,6 +38,7 @@ class MLPExtractor(nn.Module):
         self.copies = copies
         self.n_inputs = n_inputs
         self.dropout = dropout
+        self.row_optimiser: RowAdam | None = None  # updates the first layer, if there is one for it alone
         # Copy c owns rows c * n_inputs to (c + 1) * n_inputs of the first layer.
         self.first_weight = _uniform(copies * n_inputs, sizes[1], fan_in=n_inputs)
         self.first_bias = _uniform(copies, 1, sizes[1], fan_in=n_inputs)
@@ -57,25 +61,29 @@ class MLPExtractor(nn.Module):
         Tensor
             Shape (copies, rows of each, n_outputs); the first dimension is 1 when `copy` is given.
         """
-        chosen = slice(None) if copy is None else slice(copy, copy + 1)
-        h = self._first_layer(x, copy) + self.first_bias[chosen]  # (copies, rows, hidden[0])
-        h = functional.relu(h)
+
+        def of_copy(parameter: Tensor) -> Tensor:
+            return parameter if copy is None else parameter[copy : copy + 1]
+
+        h = (self._first_layer(x, copy) + of_copy(self.first_bias)).relu()  # (copies, rows, hidden[0])
         for weight, bias in zip(self.weights, self.biases, strict=True):
-            h = functional.dropout(h, self.dropout, self.training)
-            h = functional.relu(torch.baddbmm(bias[chosen], h, weight[chosen]))
+            h = dropout(h, self.dropout, self.training)
+            h = torch.baddbmm(of_copy(bias), h, of_copy(weight)).relu()
         return h
 
     def _first_layer(self, x: Rows, copy: int | None) -> Tensor:
-        index = x.index
+        if self.training and self.dropout:
+            x = x.with_dropout(self.dropout)
         if copy is not None:
-            index = index + copy * self.n_inputs
+            x = replace(x, index=x.index + copy * self.n_inputs)
         elif self.copies > 1:
             rows_of_each = len(x) // self.copies
-            index = index + x.row_of_value // rows_of_each * self.n_inputs
-        value = functional.dropout(x.value, self.dropout, self.training)
-        sums = functional.embedding_bag(
-            index, self.first_weight, x.offset, mode="sum", per_sample_weights=value, include_last_offset=True
-        )
+            x = replace(x, index=x.index + x.row_of_value // rows_of_each * self.n_inputs)
+        if self.training and self.row_optimiser is not None:
+            self.row_optimiser.refresh(self.first_weight, x.index)
+            sums = row_sum_with_row_gradient(x, self.first_weight)
+        else:
+            sums = row_sum(x, self.first_weight)
         return sums.view(1 if copy is not None else self.copies, -1, sums.shape[-1])
 
 

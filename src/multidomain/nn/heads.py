@@ -7,25 +7,28 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
+from multidomain.nn.dropout import dropout
 from multidomain.nn.norm import DomainBatchNorm, Norm
 
 
 class Head(nn.Module):
     """Dropout, linear, batch norm, ReLU, linear, on a batch of shape (domains, rows of each, features).
 
-    The hidden layer is as wide as the input, as in the paper. The output are logits, always: softmax
+    The hidden layer is as wide as the input, as in the paper. It has no bias where a norm takes it away again: the
+    bias's gradient would be rounding noise, which Adam blows up to full steps. The output are logits, always: softmax
     belongs to the objectives.
     """
 
     def __init__(self, n_inputs: int, n_outputs: int, dropout: float, norm: Norm):
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.hidden = nn.Linear(n_inputs, n_inputs)
+        self.dropout = dropout
+        self.hidden = nn.Linear(n_inputs, n_inputs, bias=norm == "none")
         self.norm = nn.Identity() if norm == "none" else DomainBatchNorm(n_inputs, norm)
         self.out = nn.Linear(n_inputs, n_outputs)
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.out(self.norm(self.hidden(self.dropout(features))).relu())
+        features = dropout(features, self.dropout, self.training)
+        return self.out(self.norm(self.hidden(features)).relu())
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

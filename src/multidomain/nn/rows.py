@@ -24,6 +24,22 @@ class Rows:
     def __len__(self) -> int:
         return len(self.offset) - 1
 
+    def with_dropout(self, p: float) -> Rows:
+        """Return the rows with each value left out with probability `p`, the others scaled up to make up for it."""
+        kept = torch.rand(len(self.value), device=self.value.device) >= p
+        offset = torch.zeros(len(kept) + 1, dtype=torch.int64, device=kept.device)
+        torch.cumsum(kept, 0, out=offset[1:])
+        at = kept.nonzero().squeeze(1)
+        return Rows(self.index[at], self.value[at] / (1 - p), offset[self.offset])
+
+    def __add__(self, other: Rows) -> Rows:
+        """Return the rows of both, one after the other."""
+        return Rows(
+            torch.cat([self.index, other.index]),
+            torch.cat([self.value, other.value]),
+            torch.cat([self.offset, other.offset[1:] + self.offset[-1]]),
+        )
+
     @property
     def row_of_value(self) -> Tensor:
         """Return the row of each value, shape (non-zeros,)."""

@@ -48,5 +48,5 @@ class Listener:
     def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
         """An epoch has ended."""
 
-    def ended(self, history: History) -> None:
-        """Training has ended, and the best weights are in place."""
+    def ended(self) -> None:
+        """Training has ended, as planned or by an error."""

@@ -85,20 +85,21 @@ class Trainer:
         self._began = self._saved = time.monotonic()
         for listener in self._listeners:
             listener.started(self._settings.max_epochs, self._iterations, at.history)
-        while not self._is_over():
-            self._method.train()
-            while at.iteration < self._iterations:
-                self._step()
+        try:
+            while not self._is_over():
+                self._method.train()
+                while at.iteration < self._iterations:
+                    self._step()
+                    self._save_if_due()
+                self._end_epoch()
                 self._save_if_due()
-            self._end_epoch()
-            self._save_if_due()
+        finally:
+            for listener in self._listeners:
+                listener.ended()
         self._method.load_state_dict(self._best)
         self._method.optimisers = {}  # twice the size of the weights, and of no use any more
         self._method.eval()
-        history = History(at.history, at.best_epoch, self._iterations)
-        for listener in self._listeners:
-            listener.ended(history)
-        return history
+        return History(at.history, at.best_epoch, self._iterations)
 
     def _is_over(self) -> bool:
         at = self._at
@@ -115,6 +116,7 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         at = self._at
+        self._method.settle()
         by_domain = accuracy_by_domain(self._method, self._data.dev, self._data.task.domains)
         mean = float(np.mean(list(by_domain.values()))) if by_domain else None
         now = time.monotonic()

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from multidomain.training.history import Epoch, History, Listener
+from multidomain.training.history import Epoch, Listener
 
 
 def progress_on(console: Console) -> Listener:
@@ -54,7 +54,7 @@ class ProgressBar(Listener):
             dev = f"dev {epoch.dev_accuracy:.1%} (best {self._best.dev_accuracy:.1%})"
             self._bar.update(self._task, dev=dev)
 
-    def ended(self, history: History) -> None:
+    def ended(self) -> None:
         self._bar.stop()
 
 

@@ -54,14 +54,14 @@ class DomainStream:
 
     def sample(self, times: int = 1) -> Batch:
         """Draw `times` mini-batches of each domain; rows are ordered by draw, then by domain."""
-        rows = self._rows(times)
+        rows = self.next_rows(times)
         if self._y is None:
             return Batch(self._x.take(rows))
         y = self._y[torch.from_numpy(rows)].to(self._x.device)
         return Batch(self._x.take(rows), y.flatten(0, 1))  # (times * domains, batch_size)
 
-    def _rows(self, times: int) -> np.ndarray:
-        """Row numbers of the next mini-batches, shape (times, domains, batch_size)."""
+    def next_rows(self, times: int = 1) -> np.ndarray:
+        """Return the row numbers of the next mini-batches, shape (times, domains, batch_size)."""
         begin = self.drawn - self._plan_start
         if begin < 0 or begin + times > len(self._plan):
             self._plan_start, begin = self.drawn, 0

@@ -28,7 +28,8 @@ def unchanged(head: Head, before: dict[str, Tensor]) -> bool:
 def test_equals_the_textbook_head(norm: str):
     """Linear, norm, ReLU, linear; the hidden layer is as wide as the input."""
     head = Head(SIZE, OUTPUTS, dropout=0.0, norm=norm).double()  # type: ignore[arg-type]
-    hidden, out = nn.Linear(SIZE, SIZE).double(), nn.Linear(SIZE, OUTPUTS).double()
+    hidden = nn.Linear(SIZE, SIZE, bias=norm == "none").double()
+    out = nn.Linear(SIZE, OUTPUTS).double()
     hidden.load_state_dict(head.hidden.state_dict())
     out.load_state_dict(head.out.state_dict())
     norms = {

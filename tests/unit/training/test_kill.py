@@ -54,16 +54,24 @@ def finish(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def kill_while_it_writes(process: subprocess.Popen[str], checkpoint: Path, wait: float) -> None:
-    """Kill some time after the process has begun to write checkpoints of its own."""
-    before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
+def kill_while_it_writes(process: subprocess.Popen[str], checkpoint: Path, saves: int, wait: float) -> None:
+    """Kill when the process has written so many checkpoints of its own, and some milliseconds later."""
     deadline = time.monotonic() + 60
-    while not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before:
-        assert process.poll() is None and time.monotonic() < deadline, "it ended before it could be killed"
-        time.sleep(0.001)
+    last = stamp(checkpoint)
+    while saves:
+        assert process.poll() is None, "it ended before it could be killed: make the run longer"
+        assert time.monotonic() < deadline, "it writes no checkpoints"
+        now = stamp(checkpoint)
+        saves -= now != last
+        last = now
+        time.sleep(0.0005)
     time.sleep(wait)
     process.send_signal(signal.SIGKILL)
     process.wait()
+
+
+def stamp(path: Path) -> tuple[int, int] | None:
+    return (path.stat().st_ino, path.stat().st_mtime_ns) if path.exists() else None
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
@@ -76,9 +84,9 @@ def test_killed_again_and_again_it_ends_with_the_same_bits(tmp_path: Path):
     killed = 0
     for _ in range(KILLS):
         process = start(weights, checkpoint)
-        kill_while_it_writes(process, checkpoint, moment.uniform(0, 0.5))
+        kill_while_it_writes(process, checkpoint, moment.randint(1, 15), moment.uniform(0, 0.02))
         killed += process.returncode == -signal.SIGKILL
-    assert killed >= 2, "the run is over too soon to be killed: make it longer"
+    assert killed == KILLS
     left_behind = sorted(p.name for p in tmp_path.glob(".*.partial"))
     assert len(left_behind) <= killed
     assert finish(start(weights, checkpoint)) == finish(whole)  # losses and accuracies to the last digit

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from multidomain.training.history import Epoch, History
+from multidomain.training.history import Epoch
 from multidomain.training.progress import LogFile, PlainProgress, ProgressBar, progress_on
 
 
@@ -71,7 +71,7 @@ def test_bar():
     bar.epoch_ended(epoch(2, 0.9), is_best=True)
     bar.epoch_ended(epoch(3, 0.8), is_best=False)
     assert bar._bar.tasks[0].fields["dev"] == "dev 80.0% (best 90.0%)"
-    bar.ended(History([], 2, 2))
+    bar.ended()
     assert bar._bar.live.is_started is False
     assert "epoch 2/3" in out.getvalue()
 
