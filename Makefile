@@ -34,8 +34,9 @@ lint: $(INSTALLED) ## check style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(INSTALLED) ## measure prediction on this machine: speed and memory by size of the file
-	$(BIN)/python benchmarks/predict.py
+bench: $(INSTALLED) ## measure training and prediction on this machine; records go to results/bench.jsonl
+	$(BIN)/multidomain bench train
+	$(BIN)/multidomain bench predict
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

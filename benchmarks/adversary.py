@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 
 from multidomain.corpus import kfold_split, load_corpus
+from multidomain.errors import NoDevelopmentRows
 from multidomain.evaluation import evaluate, invariance
 from multidomain.pipeline import RunSettings, train_model
 from multidomain.runs import machine
@@ -53,7 +55,9 @@ def main() -> None:
         if any({key: past[key] for key in record} == record for past in done):
             print(f"{name}: has a record")
             continue
-        trained = train_model(corpus, without_dev, settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoDevelopmentRows)  # as meant
+            trained = train_model(corpus, without_dev, settings)
         measured = invariance(trained.model, corpus, held_out, seed=arguments.seed)
         record["invariance"] = asdict(measured)
         record["test_accuracy"] = evaluate(trained.model, corpus, split.test).accuracy

@@ -15,6 +15,7 @@ import torch
 import typer
 from rich.console import Console
 
+from multidomain.bench.commands import app as bench
 from multidomain.bulk import predict_file
 from multidomain.corpus import CORPORA, Columns, Corpus, load_corpus, read_corpus, summarise
 from multidomain.errors import ConfigError, MultidomainError, MultidomainWarning, counted, did_you_mean
@@ -34,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(bench, name="bench")
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 

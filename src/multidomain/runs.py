@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import time
 from collections.abc import Sequence
@@ -146,8 +147,18 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: version(name) for name in packages},
         "platform": platform.platform(),
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def _finished(folder: Path) -> dict[str, Any] | None:

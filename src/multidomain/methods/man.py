@@ -33,6 +33,7 @@ class MANSettings(Settings):
     category: Literal["shared-private", "shared", "domain-specific"] = "shared-private"
     adversary: Literal["nll", "l2"] | None = "nll"
     hidden: Annotated[tuple[Width, ...], BeforeValidator(listed)] = (1000, 500)
+    private_hidden: Annotated[tuple[Width, ...] | None, BeforeValidator(listed)] = None  # None: as `hidden`
     shared_size: int = Field(128, ge=1)
     private_size: int = Field(64, ge=1)
     dropout: float = Field(0.4, ge=0, lt=1)
@@ -81,6 +82,7 @@ class MAN(Method):
     def __init__(self, task: Task, settings: MANSettings):
         super().__init__(task, settings)
         s, N = settings, len(task.domains)
+        private_hidden = s.hidden if s.private_hidden is None else s.private_hidden
         shared, private = s.category != "domain-specific", s.category != "shared"
         if not shared and len(task.labelled) < N:
             without = [name for d, name in enumerate(task.domains) if d not in task.labelled]
@@ -90,7 +92,9 @@ class MAN(Method):
             )
         self.F_s = MLPExtractor(1, task.n_inputs, s.hidden, s.shared_size, s.dropout) if shared else None
         self.F_d = (
-            MLPExtractor(len(task.labelled), task.n_inputs, s.hidden, s.private_size, s.dropout) if private else None
+            MLPExtractor(len(task.labelled), task.n_inputs, private_hidden, s.private_size, s.dropout)
+            if private
+            else None
         )
         self.C = Head(s.shared_size * shared + s.private_size * private, task.n_classes, s.dropout, s.norm)
         # One domain alone has nothing to adapt: D would have a single answer.

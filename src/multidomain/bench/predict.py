@@ -1,0 +1,95 @@
+"""Rows per second from text in a CSV to a label in another, beside scikit-learn, and peak memory by size of file."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from multidomain.bulk import predict_file
+from multidomain.corpus import Columns, Corpus, holdout_split
+from multidomain.errors import ConfigError
+from multidomain.pipeline import RunSettings, train_model
+
+_ROWS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class PredictionSpeed:
+    """Seconds of both for one file, in each repeat."""
+
+    rows: int
+    seconds: list[float]
+    sklearn_seconds: list[float]
+
+
+@dataclass(frozen=True)
+class PredictionMemory:
+    """What the command needs in a process of its own."""
+
+    rows: int
+    seconds: float
+    peak_mb: float
+
+
+def measure_prediction(corpus: Corpus, rows: int, repeats: int, folder: Path) -> PredictionSpeed:
+    """Train both on a corpus, then predict a file of its texts, repeated to `rows` rows, with each in turn."""
+    if not corpus.is_text:
+        raise ConfigError(f"'{corpus.name}' has vectors, and the benchmark begins with text. Choose a corpus of texts.")
+    split = holdout_split(corpus)
+    settings = RunSettings.parse({"training": {"max_epochs": 1}})
+    model = train_model(corpus, split, settings).model
+    peer = make_pipeline(CountVectorizer(ngram_range=(1, 2), max_features=5000), LogisticRegression(max_iter=200))
+    labelled = split.train[corpus.labelled[split.train]]
+    peer.fit(corpus.documents[labelled], corpus.labels[labelled].astype(str))
+    source, target = folder / "in.csv", folder / "out.csv"
+    write_rows(corpus, source, rows)
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeats):
+        began = time.perf_counter()
+        predict_file(model, source, target, Columns())
+        between = time.perf_counter()
+        _predict_with_sklearn(peer, source, target)
+        seconds[0].append(between - began)
+        seconds[1].append(time.perf_counter() - between)
+    return PredictionSpeed(rows, *seconds)
+
+
+def measure_memory(model: Path, corpus: Corpus, rows: int, folder: Path) -> PredictionMemory:
+    """Run ``multidomain predict`` on a file of `rows` rows in a process of its own."""
+    source, target = folder / "in.csv", folder / "out.csv"
+    write_rows(corpus, source, rows)
+    began = time.monotonic()
+    command = [sys.executable, "-m", "multidomain.cli", "predict", str(model), str(source), "-o", str(target)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise ConfigError(f"'{' '.join(command)}' ended with exit code {process.returncode}.")
+    return PredictionMemory(rows, time.monotonic() - began, usage.ru_maxrss / 1024)
+
+
+def write_rows(corpus: Corpus, path: Path, rows: int) -> None:
+    """Write the texts of a corpus as CSV, again and again, until there are `rows` rows."""
+    texts = itertools.cycle(zip(corpus.documents, corpus.domains, strict=True))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "text", "domain"])
+        writer.writerows([i, *next(texts)] for i in range(rows))
+
+
+def _predict_with_sklearn(peer: Pipeline, source: Path, target: Path) -> None:
+    with source.open(newline="", encoding="utf-8") as read, target.open("w", newline="", encoding="utf-8") as write:
+        rows, writer = csv.DictReader(read), csv.writer(write)
+        while chunk := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
+            predicted = peer.predict([row["text"] for row in chunk])
+            writer.writerows([*row.values(), label] for row, label in zip(chunk, predicted, strict=True))

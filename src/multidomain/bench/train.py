@@ -1,0 +1,107 @@
+"""Iterations per second of the engine and of the textbook, in one process on the same data."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from multidomain.bench.textbook import DenseStream, TextbookMAN
+from multidomain.methods import Task
+from multidomain.methods.man import MAN, MANSettings
+from multidomain.nn.rows import SparseRows
+from multidomain.training.sampling import DomainStream
+
+N_INPUTS = 5000
+_ROWS_OF_EACH = 200  # enough that batches differ; the textbook holds them dense
+_NON_ZEROS = 80  # of a row on average, as in the Amazon reviews
+_BATCH_SIZE = 8
+
+
+@dataclass(frozen=True)
+class TrainingSpeed:
+    """Seconds per iteration in each repeat, and the peak memory of the process before the textbook joined it."""
+
+    n_domains: int
+    engine_seconds: list[float]
+    textbook_seconds: list[float]
+    peak_mb: float
+
+    @property
+    def ratios(self) -> list[float]:
+        """Return how many times as many iterations the engine does, in each repeat, ascending."""
+        return sorted(t / e for t, e in zip(self.textbook_seconds, self.engine_seconds, strict=True))
+
+    @property
+    def ratio(self) -> float:
+        """Return the median of the ratios."""
+        return float(np.median(self.ratios))
+
+
+def measure_training(n_domains: int, repeats: int = 5, settings: MANSettings | None = None) -> TrainingSpeed:
+    """Measure in a process of its own, with one thread, so that sizes do not disturb each other."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure, (n_domains, repeats, settings or MANSettings()))
+
+
+def _measure(n_domains: int, repeats: int, settings: MANSettings) -> TrainingSpeed:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    matrix, y = _reviews(n_domains)
+    domains = tuple(f"domain {d}" for d in range(n_domains))
+    man = MAN(Task(N_INPUTS, 2, domains, tuple(range(n_domains))), settings)
+    start = {name: value.clone() for name, value in man.state_dict().items()} if n_domains <= 16 else None
+    man.start_training()
+    man.train()
+    X, U = _streams(matrix, y, n_domains)
+    engine = _timed(lambda: man.step(X, U, 0, 0))
+    engine(3)  # compiles, and touches the optimiser's memory
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if start:
+        man.load_state_dict(start)
+    book = TextbookMAN(man)
+    other_X, other_U = _streams(matrix, y, n_domains)
+    dense_X, dense_U = (
+        DenseStream(stream, matrix, labels, torch.float32) for stream, labels in ((other_X, y), (other_U, None))
+    )
+    textbook = _timed(lambda: book.step(dense_X, dense_U))
+    textbook(1)
+    # Some half a second of each in turn, so that a disturbance of the machine hits both.
+    some = max(1, round(0.5 / engine(3))), max(1, round(0.5 / textbook(1)))
+    seconds = [(engine(some[0]), textbook(some[1])) for _ in range(repeats)]
+    return TrainingSpeed(n_domains, [s[0] for s in seconds], [s[1] for s in seconds], peak_mb)
+
+
+def _timed(step: Callable[[], object]) -> Callable[[int], float]:
+    def run(iterations: int) -> float:
+        began = time.perf_counter()
+        for _ in range(iterations):
+            step()
+        return (time.perf_counter() - began) / iterations
+
+    return run
+
+
+def _streams(matrix: sparse.csr_matrix, y: np.ndarray, n_domains: int) -> tuple[DomainStream, DomainStream]:
+    rows = SparseRows(matrix)
+    pools = [[np.arange(d * _ROWS_OF_EACH, (d + 1) * _ROWS_OF_EACH)] for d in range(n_domains)]
+    return DomainStream(rows, pools, y, _BATCH_SIZE, (0, 0)), DomainStream(rows, pools, None, _BATCH_SIZE, (0, 1))
+
+
+def _reviews(n_domains: int) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Counts whose columns are as unevenly used as words are."""
+    random = np.random.default_rng(0)
+    often = 1 / np.arange(1, N_INPUTS + 1) ** 0.8
+    for _ in range(20):  # probabilities of at most 1 that add up to the wanted number of non-zeros
+        often = np.minimum(1, often * _NON_ZEROS / np.minimum(1, often).sum())
+    n_rows = n_domains * _ROWS_OF_EACH
+    blocks = [sparse.csr_matrix(random.random((_ROWS_OF_EACH, N_INPUTS)) < often) for _ in range(n_domains)]
+    matrix = sparse.vstack(blocks, format="csr").astype(np.float32)
+    matrix.data[:] = random.geometric(0.7, len(matrix.data))
+    return matrix, random.integers(2, size=n_rows)
