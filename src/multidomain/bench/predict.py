@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import os
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from multidomain.bench.memory import command_cost
 from multidomain.bulk import predict_file
 from multidomain.corpus import Columns, Corpus, holdout_split
 from multidomain.errors import ConfigError
@@ -68,14 +66,7 @@ def measure_memory(model: Path, corpus: Corpus, rows: int, folder: Path) -> Pred
     """Run ``multidomain predict`` on a file of `rows` rows in a process of its own."""
     source, target = folder / "in.csv", folder / "out.csv"
     write_rows(corpus, source, rows)
-    began = time.monotonic()
-    command = [sys.executable, "-m", "multidomain.cli", "predict", str(model), str(source), "-o", str(target)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise ConfigError(f"'{' '.join(command)}' ended with exit code {process.returncode}.")
-    return PredictionMemory(rows, time.monotonic() - began, usage.ru_maxrss / 1024)
+    return PredictionMemory(rows, *command_cost("predict", str(model), str(source), "-o", str(target)))
 
 
 def write_rows(corpus: Corpus, path: Path, rows: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from multidomain.bench.memory import peak_memory_mb
 from multidomain.bench.textbook import DenseStream, TextbookMAN
 from multidomain.methods import Task
 from multidomain.methods.man import MAN, MANSettings
@@ -56,15 +56,12 @@ def _measure(n_domains: int, repeats: int, settings: MANSettings) -> TrainingSpe
     matrix, y = _reviews(n_domains)
     domains = tuple(f"domain {d}" for d in range(n_domains))
     man = MAN(Task(N_INPUTS, 2, domains, tuple(range(n_domains))), settings)
-    start = {name: value.clone() for name, value in man.state_dict().items()} if n_domains <= 16 else None
     man.start_training()
     man.train()
     X, U = _streams(matrix, y, n_domains)
     engine = _timed(lambda: man.step(X, U, 0, 0))
     engine(3)  # compiles, and touches the optimiser's memory
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    if start:
-        man.load_state_dict(start)
+    peak_mb = peak_memory_mb()
     book = TextbookMAN(man)
     other_X, other_U = _streams(matrix, y, n_domains)
     dense_X, dense_U = (
