@@ -56,7 +56,8 @@ def train(
         out.print(
             f"{n_domains:>3} domains: {engine:8.1f} ms an iteration, textbook {textbook:8.1f} ms, "
             f"{speed.ratio:.1f} times as fast ({speed.ratios[0]:.1f} to {speed.ratios[-1]:.1f}), "
-            f"peak {speed.peak_mb:,.0f} MB"
+            f"peak {speed.peak_mb:,.0f} MB",
+            soft_wrap=True,
         )
         record = {"benchmark": "train", **asdict(speed), "ratio": speed.ratio, "ratios": speed.ratios}
         _record(output, {**record, "settings": settings.model_dump(mode="json")})
@@ -78,7 +79,8 @@ def predict(
         ours, theirs = (rows / np.median(s) for s in (speed.seconds, speed.sklearn_seconds))
         out.print(
             f"{rows:,} rows of {corpus.name}: {ours:,.0f} rows/s; CountVectorizer + LogisticRegression "
-            f"{theirs:,.0f} rows/s; ratio {ours / theirs:.2f}"
+            f"{theirs:,.0f} rows/s; ratio {ours / theirs:.2f}",
+            soft_wrap=True,
         )
         record = {"benchmark": "predict", "data": corpus.name, **asdict(speed), "ratio": ours / theirs}
         settings = RunSettings.parse({"training": {"max_epochs": 1}})
