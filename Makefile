@@ -14,14 +14,15 @@ help: ## list the targets
 setup: $(INSTALLED) ## make the virtual environment and install the package into it
 
 $(INSTALLED): pyproject.toml
+	@echo "installing into $(VENV) ..."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install -qq --editable '.[dev]'
 	@touch $@
 
 demo: $(INSTALLED) ## train MAN on real text with one domain unlabelled, and show the accuracy per domain
 	@if $(BIN)/multidomain fetch vader; then data='vader --unlabelled nyt --batch-size 32 --epochs 8 --patience 2'; \
 	else echo "The corpus 'vader' cannot be had here: training on the built-in corpus 'demo' instead."; \
-	  data='demo --unlabelled shoes --set lr=0.003 --patience 10'; fi; \
+	  data='demo --unlabelled shoes --set lr=0.001 --patience 10'; fi; \
 	echo "multidomain train $$data -o $(RUNS)/demo --overwrite"; \
 	$(BIN)/multidomain train $$data -o $(RUNS)/demo --overwrite
 

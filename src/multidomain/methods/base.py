@@ -9,7 +9,6 @@ from typing import ClassVar, Protocol
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from multidomain.nn.row_adam import RowAdam
 from multidomain.nn.rows import Rows
 from multidomain.settings import Settings
 
@@ -90,7 +89,7 @@ class Method(nn.Module, ABC):
     def settle(self) -> None:
         """Bring all weights up to date, where an optimiser leaves some for later."""
         for optimiser in self.optimisers.values():
-            if isinstance(optimiser, RowAdam):
+            if hasattr(optimiser, "settle"):
                 optimiser.settle()
 
     @abstractmethod

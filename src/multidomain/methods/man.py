@@ -14,7 +14,6 @@ from multidomain.methods.base import Method, Stream, Task
 from multidomain.nn.extractors import MLPExtractor
 from multidomain.nn.heads import Head
 from multidomain.nn.norm import Norm
-from multidomain.nn.row_adam import RowAdam
 from multidomain.nn.rows import Rows
 from multidomain.objectives.domain import OBJECTIVES
 from multidomain.objectives.label import J_C
@@ -109,6 +108,8 @@ class MAN(Method):
         parameters = [p for module in (*extractors, self.C) for p in module.parameters()]
         tables = []
         if parameters[0].device.type == "cpu":  # elsewhere the first layer is updated as a whole
+            from multidomain.nn.row_adam import RowAdam  # here: prediction must not wait for a compiler
+
             tables = [F.first_weight for F in extractors]
             rows = RowAdam(tables, lr=lr)
             for F in extractors:

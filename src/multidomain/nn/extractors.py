@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from multidomain.nn.dropout import dropout
-from multidomain.nn.row_adam import RowAdam
 from multidomain.nn.row_sum import row_sum, row_sum_with_row_gradient
 from multidomain.nn.rows import Rows
+
+if TYPE_CHECKING:
+    from multidomain.nn.row_adam import RowAdam
 
 
 class MLPExtractor(nn.Module):

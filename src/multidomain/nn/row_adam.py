@@ -15,7 +15,7 @@ far below rounding unless sqrt(v) is of the size of eps.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numba
@@ -95,34 +95,14 @@ def _adam(group: dict[str, Any]) -> tuple[float, float, float, float]:
     return (group["lr"], *group["betas"], group["eps"])
 
 
-@numba.njit(error_model="numpy")
-def _make_up(arrays, rows, step, adam):  # type: ignore[no-untyped-def]
-    """Apply what rows have missed up to and including `step`."""
-    w, m, v, updated = arrays
-    cached = np.full(_CACHED, -1, np.int64)
-    terms = np.empty((_CACHED, 6), w.dtype)  # alpha and eps * zeta of both terms, beta1^n, beta2^n
-    for i in range(len(rows)):
-        r = rows[i]
-        s = updated[r]
-        if s == step:
-            continue
-        updated[r] = step
-        if s == 0:  # never had a gradient
-            continue
-        slot = s % _CACHED
-        if cached[slot] != s:
-            cached[slot] = s
-            _missed(terms[slot], s, step - s, adam)
-        a1, e1, a2, e2, decay1, decay2 = terms[slot]
-        w_r, m_r, v_r = w[r], m[r], v[r]
-        for j in range(w.shape[1]):
-            root = np.sqrt(v_r[j])
-            w_r[j] -= m_r[j] * (a1 / (root + e1) + a2 / (root + e2))
-            m_r[j] *= decay1
-            v_r[j] *= decay2
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        return numba.njit(error_model="numpy", cache=True)(function)
+    except RuntimeError:  # no folder to keep the compiled code in: compile in each process
+        return numba.njit(error_model="numpy")(function)
 
 
-@numba.njit(error_model="numpy")
+@_compiled
 def _missed(terms, s, n, adam):  # type: ignore[no-untyped-def]
     """Fill in the two terms that stand for `n` missed steps after step `s`, and the moments' decay."""
     lr, beta1, beta2, eps = adam
@@ -154,7 +134,34 @@ def _missed(terms, s, n, adam):  # type: ignore[no-untyped-def]
     terms[5] = beta2**n
 
 
-@numba.njit(error_model="numpy")
+@_compiled
+def _make_up(arrays, rows, step, adam):  # type: ignore[no-untyped-def]
+    """Apply what rows have missed up to and including `step`."""
+    w, m, v, updated = arrays
+    cached = np.full(_CACHED, -1, np.int64)
+    terms = np.empty((_CACHED, 6), w.dtype)  # alpha and eps * zeta of both terms, beta1^n, beta2^n
+    for i in range(len(rows)):
+        r = rows[i]
+        s = updated[r]
+        if s == step:
+            continue
+        updated[r] = step
+        if s == 0:  # never had a gradient
+            continue
+        slot = s % _CACHED
+        if cached[slot] != s:
+            cached[slot] = s
+            _missed(terms[slot], s, step - s, adam)
+        a1, e1, a2, e2, decay1, decay2 = terms[slot]
+        w_r, m_r, v_r = w[r], m[r], v[r]
+        for j in range(w.shape[1]):
+            root = np.sqrt(v_r[j])
+            w_r[j] -= m_r[j] * (a1 / (root + e1) + a2 / (root + e2))
+            m_r[j] *= decay1
+            v_r[j] *= decay2
+
+
+@_compiled
 def _update(arrays, rows, gradient, step, adam):  # type: ignore[no-untyped-def]
     """Do Adam's step on rows that are up to date."""
     w, m, v, updated = arrays

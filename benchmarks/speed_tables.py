@@ -1,0 +1,69 @@
+"""Write the tables of ``docs/speed.md`` from the records in ``results/``.
+
+A table stands between two comments that name it; the text around it is left alone.
+
+    python benchmarks/speed_tables.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "speed.md"
+
+
+def records(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (ROOT / "results" / name).read_text().splitlines()]
+
+
+def training() -> str:
+    lines = [
+        "| domains | an iteration | textbook | ratio (least to most) | peak memory |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    latest = {r["n_domains"]: r for r in records("bench.jsonl") if r["benchmark"] == "train"}
+    for n_domains, r in sorted(latest.items()):
+        engine, textbook = (1000 * median(r[key]) for key in ("engine_seconds", "textbook_seconds"))
+        spread = f"{r['ratio']:.1f} ({r['ratios'][0]:.1f} to {r['ratios'][-1]:.1f})"
+        memory = f"{r['peak_mb'] / 1024:.1f} GB"
+        lines.append(f"| {n_domains} | {engine:.0f} ms | {textbook:,.0f} ms | {spread} | {memory} |")
+    return "\n".join(lines)
+
+
+def accuracy() -> str:
+    lines = ["| | test accuracy, mean (range) | seeds |", "|---|---:|---:|"]
+    by_variant: dict[str, list[float]] = {}
+    for r in records("engine_accuracy.jsonl"):
+        by_variant.setdefault(r["variant"], []).append(100 * r["test_accuracy"])
+    for variant, values in sorted(by_variant.items()):
+        lines.append(f"| {variant} | {mean(values):.2f} ({min(values):.2f} to {max(values):.2f}) | {len(values)} |")
+    return "\n".join(lines)
+
+
+def prediction() -> str:
+    r = [r for r in records("bench.jsonl") if r["benchmark"] == "predict"][-1]
+    ours, theirs = (r["rows"] / median(r[key]) for key in ("seconds", "sklearn_seconds"))
+    memory = ", ".join(f"{point['rows']:,} rows {point['peak_mb']:.0f} MB" for point in r["memory"])
+    last = r["memory"][-1]
+    return (
+        f"- {r['rows']:,} rows of `{r['data']}`: {ours:,.0f} rows/s, scikit-learn {theirs:,.0f} rows/s, ratio "
+        f"{r['ratio']:.2f}.\n- Peak memory of `multidomain predict` by size of the file: {memory}; "
+        f"{last['rows']:,} rows took {last['seconds']:.0f} s."
+    )
+
+
+def written(page: str) -> str:
+    """Return the page with its tables made anew."""
+    for table in (training, accuracy, prediction):
+        mark = f"<!-- {table.__name__} -->"
+        page = re.sub(f"{mark}.*?{mark}", lambda _, t=table, m=mark: f"{m}\n{t()}\n{m}", page, flags=re.DOTALL)
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
