@@ -19,7 +19,7 @@ from multidomain.files import whole_file
 from multidomain.model import Model, UnknownDomain
 
 _ROWS_AT_A_TIME = 4096
-_WRITABLE = (".csv", ".tsv", ".jsonl")
+_WRITABLE = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def predict_file(
         Add a column ``p(class)`` for each class.
     """
     table = open_table(source, encoding)
-    columns = table.resolve(columns, require=("text",))
+    columns = table.resolve(columns, find=("text", "domain"))
     added = ["prediction", "confidence"]
     if probabilities:
         added += [f"p({name})" for name in model.classes]
@@ -89,7 +89,7 @@ def _answered(
         texts = chunk.values[columns.text]
         domains = [domain] * len(texts)
         if domain is None and columns.domain is not None:
-            domains = [name or None for name in chunk.values[columns.domain]]
+            domains = chunk.values[columns.domain]
         has_text = [i for i, text in enumerate(texts) if isinstance(text, str) and text.strip()]
         answers: list[list[Any]] = [[None] * width for _ in texts]
         if has_text:
@@ -105,18 +105,21 @@ def _opened(target: Path | None) -> Iterator[tuple[TextIO, str]]:
     if target is None:
         yield sys.stdout, ".csv"
         return
-    if target.suffix not in _WRITABLE:
+    suffix = target.suffix.lower()
+    if suffix not in _WRITABLE:
         raise ConfigError(f"Cannot write '{target.name}': its name must end in {quoted(_WRITABLE)}.")
     with whole_file(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        yield file, target.suffix
+        yield file, suffix
 
 
 def _writer(file: TextIO, suffix: str, columns: list[str]) -> Callable[[Sequence[list[Any]]], None]:
-    if suffix == ".jsonl":
+    if suffix in (".jsonl", ".ndjson"):
 
         def write(rows: Sequence[list[Any]]) -> None:
             for row in rows:
-                file.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n")
+                values = [None if cell != cell else cell for cell in row]  # JSON has no NaN
+                pairs = dict(zip(columns, values, strict=True))
+                file.write(json.dumps(pairs, ensure_ascii=False, default=str) + "\n")
 
         return write
     writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")

@@ -24,7 +24,7 @@ from multidomain.methods import METHODS
 from multidomain.model import Model, is_model_folder
 from multidomain.pipeline import FeatureSettings, RunSettings
 from multidomain.report import console as shown
-from multidomain.runs import SplitSettings, held_out_rows, run_in_folder
+from multidomain.runs import SplitSettings, run_in_folder, test_rows, unseen
 from multidomain.training.loop import TrainingSettings
 from multidomain.training.progress import progress_on
 
@@ -36,8 +36,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(bench, name="bench")
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, markup=False)  # names of domains and columns may hold brackets
+err = Console(stderr=True, highlight=False, markup=False)
 
 
 class Device(StrEnum):
@@ -143,7 +143,7 @@ def train(
     balanced: Annotated[bool, typer.Option("--balanced", help="Draw a domain's classes equally often.")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Least time between two checkpoints.")] = 120,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
-    threads: Annotated[int, typer.Option(help="Threads; the same number gives the same bits.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads; the same number gives the same bits.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
 ) -> None:
@@ -169,10 +169,10 @@ def train(
         ),
     )
     run_settings.complete()  # a fault in a setting must be found before the data is read
+    split_settings = SplitSettings.parse({"fold": fold, "unlabelled": unlabelled or (), "seed": seed}, "split")
     columns = Columns(text_column, label_column, domain_column, split_column)
     options = {"encoding": encoding, "drop_empty": drop_empty}
     corpus = _corpus(data, columns, {"dev": dev, "test": test, "unlabelled": text_only}, options)
-    split_settings = SplitSettings(fold=fold, unlabelled=tuple(unlabelled or ()), seed=seed)
     out.print(
         f"{corpus.name}: {counted(len(corpus), 'row')}, {counted(len(corpus.domain_names), 'domain')}, "
         f"{len(corpus.class_names)} classes"
@@ -206,6 +206,7 @@ def evaluate(
     text_column: TextColumn = None,
     label_column: LabelColumn = None,
     domain_column: DomainColumn = None,
+    split_column: SplitColumn = None,
     encoding: Encoding = "utf-8",
     drop_empty: DropEmpty = False,
     unknown_domain: Unknown = UnknownDomain.shared,
@@ -213,17 +214,24 @@ def evaluate(
 ) -> None:
     """Score a model on labelled data, domain by domain.
 
-    Data that the model was trained on is recognised, and only its test rows are scored. Of other data the
-    test part is scored, if it has one, and otherwise all labelled rows.
+    Of the data that the model was trained on, the test rows are scored. Of other data the test part is scored, if it
+    has one, and otherwise all labelled rows; rows whose text was seen in training are left out.
     """
     trained = Model.load(model)
-    columns = Columns(text_column, label_column, domain_column)
+    columns = Columns(text_column, label_column, domain_column, split_column)
     corpus = load_corpus(data, columns, encoding=encoding, drop_empty=drop_empty)
-    rows, which = held_out_rows(model, corpus), "the test rows that were held out in training"
-    if rows is None and corpus.parts is not None and (corpus.parts == "test").any():
-        rows, which = np.flatnonzero(corpus.parts == "test"), "the test part"
-    elif rows is None:
-        rows, which = np.arange(len(corpus)), "all labelled rows"
+    rows, which = test_rows(model, corpus), "the test rows that were held out in training"
+    if rows is None:
+        rows, which = np.arange(len(corpus)), "the labelled rows"
+        if corpus.parts is not None and (corpus.parts == "test").any():
+            rows, which = np.flatnonzero(corpus.parts == "test"), "the test part"
+        new = unseen(model, corpus, rows)
+        if len(new) < len(rows):
+            err.print(
+                f"note: {counted(len(rows) - len(new), 'row')} left out, because training has seen the text",
+                soft_wrap=True,
+            )
+        rows = new
     scores = evaluate_rows(trained, corpus, rows, unknown_domain.value)
     if as_json:
         print(json.dumps(scores.as_json(), indent=2))
@@ -309,7 +317,7 @@ def _show_warnings_once() -> None:
     def show(message: Warning | str, category: type[Warning], *_: object) -> None:
         if issubclass(category, MultidomainWarning) and str(message) not in said:
             said.add(str(message))
-            err.print(f"warning: {message}", style="yellow", soft_wrap=True, markup=False)
+            err.print(f"warning: {message}", style="yellow", soft_wrap=True)
 
     warnings.simplefilter("always", MultidomainWarning)
     warnings.showwarning = show  # type: ignore[assignment]
@@ -321,7 +329,7 @@ def main() -> None:
     try:
         app()
     except (MultidomainError, OSError) as error:
-        err.print(f"error: {error}", style="red", soft_wrap=True, markup=False)
+        err.print(f"error: {error}", style="red", soft_wrap=True)
         sys.exit(2)
 
 

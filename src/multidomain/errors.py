@@ -42,6 +42,10 @@ class NoDevelopmentRows(MultidomainWarning):
     """Nothing says which epoch is the best, so the last is kept."""
 
 
+class NoDomainGiven(MultidomainWarning):
+    """Documents come without a domain, so that private features cannot help."""
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` when a valid name is near, and the list of valid names.
 

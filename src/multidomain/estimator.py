@@ -26,7 +26,6 @@ from multidomain.errors import (
     ConfigError,
     DataError,
     ModelError,
-    MultidomainWarning,
     NoDevelopmentRows,
     NothingToAdapt,
     quoted,
@@ -208,7 +207,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         documents = self._documents(X, reset=False)
-        names = self._domain_names(domains, documents.shape[0])
+        names = None if domains is None else list(_listed(domains))
         probabilities = self.model_.predict_proba(documents, names, self.unknown_domain)
         return probabilities[:, [self.model_.classes.index(class_name(c)) for c in self.classes_]]
 
@@ -319,20 +318,6 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         if reset:  # training sees a part of the rows, and a message must name the row of X
             BagFeatures(self.features).fit(rows)
         return rows
-
-    def _domain_names(self, domains: Any, n_rows: int) -> list[str | None]:
-        if domains is not None:
-            return list(_listed(domains))
-        if self.model_.domains == (ONLY_DOMAIN,):
-            return [ONLY_DOMAIN] * n_rows
-        if self.unknown_domain == "shared":
-            warnings.warn(
-                "No domains were given: answered from the shared features alone. Known domains: "
-                f"{quoted(self.model_.domains)}.",
-                MultidomainWarning,
-                stacklevel=3,
-            )
-        return [None] * n_rows
 
 
 def _are_texts(X: Any) -> bool:

@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from multidomain.corpus.rows import domain_name, plain_form
-from multidomain.errors import DataError, ModelError, MultidomainWarning, did_you_mean, quoted
+from multidomain.corpus.rows import ONLY_DOMAIN, domain_name, plain_form
+from multidomain.errors import DataError, ModelError, MultidomainWarning, NoDomainGiven, did_you_mean, quoted
 from multidomain.features.bags import BagFeatures
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, whole_file, write_json, write_sealed
 from multidomain.methods import Method, Task, method_entry
@@ -113,6 +113,8 @@ class Model:
 
     def _domain_code(self, name: str | None, unknown_domain: UnknownDomain) -> int | None:
         """Return the domain's code, or None if it was not in training."""
+        if name is None and self.domains == (ONLY_DOMAIN,):  # training knew no domains either
+            return 0
         if name in self.domains:
             return self.domains.index(name)
         if name is not None:
@@ -124,11 +126,9 @@ class Model:
         if unknown_domain == "error":
             what = "A document has no domain" if name is None else f"Domain '{name}' was not in training"
             raise DataError(f"{what}.{did_you_mean(name or '', self.domains)}")
-        if name is not None:
-            _warn(
-                f"Domain '{name}' was not in training: answered from the shared features alone. "
-                f"Known domains: {quoted(self.domains)}."
-            )
+        what = "No domain given" if name is None else f"Domain '{name}' was not in training"
+        category = NoDomainGiven if name is None else MultidomainWarning
+        _warn(f"{what}: answered from the shared features alone. Known domains: {quoted(self.domains)}.", category)
         return None
 
     def save(self, folder: Path | str) -> None:
@@ -198,8 +198,8 @@ def is_model_folder(path: Path) -> bool:
     return (path / MANIFEST).exists()
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, MultidomainWarning, stacklevel=4)
+def _warn(message: str, category: type[Warning] = MultidomainWarning) -> None:
+    warnings.warn(message, category, stacklevel=5)
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -48,9 +48,11 @@ class RunSettings(Settings):
     training: TrainingSettings = TrainingSettings()
 
     def complete(self) -> dict[str, Any]:
-        """Return all settings, those left at their defaults included, as JSON can hold them."""
+        """Return all settings that decide the outcome, those left at their defaults included, as JSON can hold them."""
         method = method_entry(self.method).settings(self.method_settings)
-        return {**self.model_dump(mode="json"), "method_settings": method.model_dump(mode="json")}
+        settings = {**self.model_dump(mode="json"), "method_settings": method.model_dump(mode="json")}
+        del settings["training"]["checkpoint_seconds"]  # has no influence on the outcome
+        return settings
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,7 @@ def train_model(
 
 def fingerprint(corpus: Corpus, split: Split, settings: RunSettings) -> str:
     """Return a hash of all that a run depends on, so that a checkpoint of another run is not taken up."""
-    what = settings.complete()
-    del what["training"]["checkpoint_seconds"]  # has no influence on the outcome
+    what = {**settings.complete(), "threads": torch.get_num_threads()}  # which decide the order of sums
     digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode())
     digest.update(corpus.content_hash().encode())
     for rows in (split.train, split.dev, split.unlabelled):

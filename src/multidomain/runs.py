@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 from pydantic import Field
+from safetensors.numpy import load_file, save_file
 
 from multidomain.corpus import Corpus, Split, default_split
 from multidomain.errors import ConfigError, ModelError
 from multidomain.evaluation import DomainScore, Evaluation, evaluate, invariance
-from multidomain.files import write_json
+from multidomain.files import whole_file, write_json
 from multidomain.invariance import Invariance
 from multidomain.model import is_model_folder
 from multidomain.pipeline import Device, RunSettings, train_model
@@ -31,6 +32,7 @@ from multidomain.version import __version__
 METRICS = "metrics.json"
 LOG = "log.jsonl"
 CHECKPOINT = "checkpoint.safetensors"
+SEEN = "seen.safetensors"
 
 
 class SplitSettings(Settings):
@@ -90,9 +92,10 @@ def run_in_folder(
             f"{folder} holds a run already. Go on with it (--resume), replace it (--overwrite), or choose another "
             "folder."
         )
+    if resume and is_model_folder(folder) and not checkpoint.exists():
+        raise ConfigError(f"{folder} holds a model, but no run to go on with. Choose another folder, or --overwrite.")
     if overwrite and not resume:
         checkpoint.unlink(missing_ok=True)
-    (folder / METRICS).unlink(missing_ok=True)
     began = time.monotonic()
     trained = train_model(
         corpus,
@@ -110,21 +113,33 @@ def run_in_folder(
         epochs=len(trained.history.epochs),
         seconds=time.monotonic() - began,
     )
+    (folder / METRICS).unlink(missing_ok=True)  # of the model that is now replaced
     trained.model.save(folder)
+    _write_seen(folder, corpus, split)
     write_json(folder / METRICS, {**description, "result": _as_json(result), "machine": machine()})
     checkpoint.unlink(missing_ok=True)
     return result
 
 
-def held_out_rows(folder: Path, corpus: Corpus) -> np.ndarray | None:
-    """Return the test rows of the run in a folder, if it was trained on this very corpus.
-
-    None means that the corpus is another one, so that all of its rows are new to the model.
-    """
+def test_rows(folder: Path, corpus: Corpus) -> np.ndarray | None:
+    """Return the test rows of the run in a folder, if it was trained on this very corpus, and None if on another."""
     finished = _finished(folder)
     if not finished or finished["data"]["sha256"] != corpus.content_hash():
         return None
     return SplitSettings.parse(finished["split"]["settings"], f"split in {folder / METRICS}").split(corpus).test
+
+
+def unseen(folder: Path, corpus: Corpus, rows: np.ndarray) -> np.ndarray:
+    """Return those of some rows whose text the model in a folder has not seen in training, as far as is known."""
+    path = folder / SEEN
+    return rows[~np.isin(corpus.text_keys()[rows], load_file(path)["texts"])] if path.exists() else rows
+
+
+def _write_seen(folder: Path, corpus: Corpus, split: Split) -> None:
+    """Keep digests of the texts that training has seen, so that they are not scored by mistake."""
+    seen = np.unique(corpus.text_keys()[np.concatenate([split.train, split.dev, split.unlabelled])])
+    with whole_file(folder / SEEN) as temporary:
+        save_file({"texts": seen}, temporary)
 
 
 def _description(corpus: Corpus, split: Split, split_settings: SplitSettings, settings: RunSettings) -> dict[str, Any]:
@@ -141,7 +156,7 @@ def _description(corpus: Corpus, split: Split, split_settings: SplitSettings, se
 
 def machine() -> dict[str, Any]:
     """Return what a record must say about where it was made."""
-    packages = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
+    packages = ("torch", "numpy", "scipy", "scikit-learn", "numba", "safetensors")
     return {
         "multidomain": __version__,
         "python": platform.python_version(),

@@ -293,3 +293,87 @@ def test_a_full_disk_loses_nothing(trained: Path, tmp_path: Path, run: Run) -> N
         assert kept["model.json"] == (disk / "m" / "model.json").read_bytes()
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def test_given_dev_rows_are_kept_and_only_test_is_cut(tmp_path: Path, run: Run) -> None:
+    train, dev = write_csv(tmp_path / "train.csv", many(GOOD, 20)), write_csv(tmp_path / "dev.csv", many(GOOD, 3))
+    code, out, _ = run("train", train, "--dev", dev, "-o", tmp_path / "m", *FAST)
+    assert code == 0
+    assert "given, of train 20% as test cut off" in out
+    assert "dev 12," in out
+    code, _, err = run("train", train, "--test", dev, "--fold", 0, "-o", tmp_path / "m2", *FAST)
+    assert code == 2
+    assert "which folds would train on" in err
+
+
+def test_evaluate_leaves_out_what_training_has_seen(tmp_path: Path, run: Run) -> None:
+    rows = many(GOOD, 20)
+    train, test = write_csv(tmp_path / "train.csv", rows), write_csv(tmp_path / "test.csv", many(GOOD, 2))
+    run("train", train, "--test", test, "-o", tmp_path / "m", *FAST)
+    code, _, err = run("evaluate", tmp_path / "m", train)
+    assert code == 2, "every row of the training file was seen"
+    more = write_csv(tmp_path / "more.csv", [*rows, ["a new pan, well made", "good", "pans"]])
+    code, out, err = run("evaluate", tmp_path / "m", more, "--json")
+    assert code == 0
+    assert "80 rows left out, because training has seen the text" in err
+    assert json.loads(out)["domains"][0]["rows"] == 1
+
+
+def test_predict_without_domains_after_training_without_domains(tmp_path: Path, run: Run) -> None:
+    source = write_csv(tmp_path / "one.csv", [row[:2] for row in many(GOOD)], ("text", "label"))
+    run("train", source, "-o", tmp_path / "m", *FAST)
+    code, plain, err = run("predict", tmp_path / "m", source, "--unknown-domain", "error")
+    assert code == 0, err
+    _, named, _ = run("predict", tmp_path / "m", source, "--domain", "all")
+    assert plain == named
+
+
+def test_predict_finds_the_domain_and_needs_no_label(tmp_path: Path, run: Run) -> None:
+    """A column that could be a label or a domain is the domain, since predicting needs no label."""
+    train = write_csv(tmp_path / "t.csv", many(GOOD), ("text", "sentiment", "category"))
+    run("train", train, "-o", tmp_path / "m", *FAST)
+    new = write_csv(tmp_path / "new.csv", [["a pan", "pans"]], ("text", "category"))
+    code, _, err = run("predict", tmp_path / "m", new, "--unknown-domain", "error")
+    assert code == 0, err
+
+
+def test_domains_that_are_numbers(tmp_path: Path, run: Run) -> None:
+    lines = [{"text": text, "label": label, "domain": int(domain == "pans")} for text, label, domain in many(GOOD)]
+    source = tmp_path / "n.jsonl"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run("train", source, "-o", tmp_path / "m", *FAST)
+    code, _, err = run("predict", tmp_path / "m", source, "-o", tmp_path / "out.ndjson", "--unknown-domain", "error")
+    assert code == 0, err
+
+
+def test_names_with_brackets(tmp_path: Path, run: Run) -> None:
+    rows = [[text, label, f"[/{domain}]"] for text, label, domain in many(GOOD)]
+    source = write_csv(tmp_path / "a.csv", rows)
+    code, out, err = run("train", source, "-o", tmp_path / "m", *FAST)
+    assert code == 0, err
+    assert "[/pans]" in out
+
+
+def test_a_failed_overwrite_leaves_the_old_run_as_it_was(trained: Path, run: Run) -> None:
+    before = {path.name: path.read_bytes() for path in trained.iterdir()}
+    everything = [part for name in ("books", "kitchen", "electronics", "shoes") for part in ("--unlabelled", name)]
+    code, _, err = run("train", "demo", "-o", trained, *FAST, *everything, "--overwrite")
+    assert code == 2
+    assert "No row to train on has a label" in err
+    assert {path.name: path.read_bytes() for path in trained.iterdir()} == before
+
+
+def test_resume_does_not_replace_a_model_that_is_no_run(trained: Path, tmp_path: Path, run: Run) -> None:
+    for path in trained.glob("*-*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "model.json").write_bytes((trained / "model.json").read_bytes())
+    code, _, err = run("train", "demo", "-o", tmp_path, *FAST, "--resume")
+    assert code == 2
+    assert "no run to go on with" in err
+
+
+@pytest.mark.parametrize("options", [["--threads", "0"], ["--fold", "-1"], ["--seed", str(2**40)]])
+def test_numbers_out_of_range(options: list[str], tmp_path: Path, run: Run) -> None:
+    code, _, err = run("train", "demo", "-o", tmp_path / "m", *options)
+    assert code == 2
+    assert "Traceback" not in err

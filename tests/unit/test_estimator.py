@@ -211,7 +211,7 @@ def test_one_domain_that_was_given_warns():
 def test_unseen_domain_warns_or_is_refused(fitted):
     with pytest.warns(MultidomainWarning, match="Domain 'toys' was not in training"):
         assert fitted.predict(["a great robot"], ["toys"]).tolist() == ["good"]
-    with pytest.warns(MultidomainWarning, match="No domains were given.*'books', 'kitchen', 'shoes'"):
+    with pytest.warns(MultidomainWarning, match="No domain given.*'books', 'kitchen', 'shoes'"):
         without = fitted.predict_proba(["a great robot"])
     assert np.array_equal(fitted.predict_proba(["a great robot"], [None]), without)
     strict = pickle.loads(pickle.dumps(fitted)).set_params(unknown_domain="error")

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 import typer
 from rich.console import Console
 
 from multidomain.bench.predict import measure_memory, measure_prediction
 from multidomain.bench.train import measure_training
-from multidomain.corpus import default_split, load_corpus
+from multidomain.corpus import load_corpus
 from multidomain.errors import ConfigError
 from multidomain.methods.man import MANSettings
-from multidomain.pipeline import RunSettings, train_model
 from multidomain.runs import machine
 
 app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
-out = Console(highlight=False)
+out = Console(highlight=False, markup=False)
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="JSON lines, one record a measurement, appended.")]
-Repeats = Annotated[int, typer.Option(help="How often to measure.")]
+Repeats = Annotated[int, typer.Option(min=1, help="How often to measure.")]
 
 
 def _numbers(text: str) -> list[int]:
@@ -50,6 +50,7 @@ def train(
     """Training: iterations per second beside the textbook's Algorithm 1, at the paper's sizes, with one thread."""
     given = {} if private_hidden is None else {"private_hidden": private_hidden}
     settings = MANSettings.parse(given)
+    torch.set_num_threads(1)
     for n_domains in _numbers(domains):
         speed = measure_training(n_domains, repeats, settings)
         engine, textbook = (1000 * np.median(s) for s in (speed.engine_seconds, speed.textbook_seconds))
@@ -73,6 +74,7 @@ def predict(
 ) -> None:
     """Prediction: rows per second from CSV to CSV beside scikit-learn, and peak memory by size of the file."""
     corpus = load_corpus(data)
+    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         speed = measure_prediction(corpus, rows, repeats, folder)
@@ -83,9 +85,7 @@ def predict(
             soft_wrap=True,
         )
         record = {"benchmark": "predict", "data": corpus.name, **asdict(speed), "ratio": ours / theirs}
-        settings = RunSettings.parse({"training": {"max_epochs": 1}})
-        train_model(corpus, default_split(corpus), settings).model.save(folder / "model")
-        points = [measure_memory(folder / "model", corpus, size, folder) for size in _numbers(memory)]
+        points = [measure_memory(corpus, size, folder) for size in _numbers(memory)]
         for point in points:
             out.print(f"{point.rows:>9,} rows: {point.seconds:.1f} s, peak {point.peak_mb:,.0f} MB")
         _record(output, {**record, "memory": [asdict(point) for point in points]})

@@ -18,6 +18,7 @@ from multidomain.corpus import Columns, Corpus, holdout_split
 from multidomain.errors import ConfigError
 from multidomain.pipeline import RunSettings, train_model
 
+MODEL = "model"
 _ROWS_AT_A_TIME = 4096
 
 
@@ -40,12 +41,16 @@ class PredictionMemory:
 
 
 def measure_prediction(corpus: Corpus, rows: int, repeats: int, folder: Path) -> PredictionSpeed:
-    """Train both on a corpus, then predict a file of its texts, repeated to `rows` rows, with each in turn."""
+    """Train both on a corpus, then predict a file of its texts, repeated to `rows` rows, with each in turn.
+
+    The model is left in the folder.
+    """
     if not corpus.is_text:
         raise ConfigError(f"'{corpus.name}' has vectors, and the benchmark begins with text. Choose a corpus of texts.")
     split = holdout_split(corpus)
     settings = RunSettings.parse({"training": {"max_epochs": 1}})
     model = train_model(corpus, split, settings).model
+    model.save(folder / MODEL)
     peer = make_pipeline(CountVectorizer(ngram_range=(1, 2), max_features=5000), LogisticRegression(max_iter=200))
     labelled = split.train[corpus.labelled[split.train]]
     peer.fit(corpus.documents[labelled], corpus.labels[labelled].astype(str))
@@ -62,11 +67,11 @@ def measure_prediction(corpus: Corpus, rows: int, repeats: int, folder: Path) ->
     return PredictionSpeed(rows, *seconds)
 
 
-def measure_memory(model: Path, corpus: Corpus, rows: int, folder: Path) -> PredictionMemory:
-    """Run ``multidomain predict`` on a file of `rows` rows in a process of its own."""
+def measure_memory(corpus: Corpus, rows: int, folder: Path) -> PredictionMemory:
+    """Run ``multidomain predict`` with the model in the folder on a file of `rows` rows, in a process of its own."""
     source, target = folder / "in.csv", folder / "out.csv"
     write_rows(corpus, source, rows)
-    return PredictionMemory(rows, *command_cost("predict", str(model), str(source), "-o", str(target)))
+    return PredictionMemory(rows, *command_cost("predict", str(folder / MODEL), str(source), "-o", str(target)))
 
 
 def write_rows(corpus: Corpus, path: Path, rows: int) -> None:

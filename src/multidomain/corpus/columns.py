@@ -36,7 +36,14 @@ class Columns:
     split: str | None = None
 
 
-def resolve_columns(names: Sequence[str], wanted: Columns, *, require: Collection[str], file: str) -> Columns:
+def resolve_columns(
+    names: Sequence[str],
+    wanted: Columns,
+    *,
+    require: Collection[str],
+    file: str,
+    find: Collection[str] = ("text", "label", "domain", "split"),
+) -> Columns:
     """Return the columns to use: those asked for, and for the others the first synonym present.
 
     Parameters
@@ -49,6 +56,8 @@ def resolve_columns(names: Sequence[str], wanted: Columns, *, require: Collectio
         Fields of `Columns` that must be found.
     file
         Name of the file, for messages.
+    find
+        Fields to look for by themselves; a column is not taken for one that nobody needs.
 
     Raises
     ------
@@ -60,7 +69,7 @@ def resolve_columns(names: Sequence[str], wanted: Columns, *, require: Collectio
         if name is not None and name not in names:
             raise DataError(f"{file} has no column '{name}' (asked for as the {field}).{did_you_mean(name, names)}")
     for field in found:
-        if found[field] is None:
+        if found[field] is None and field in find:
             found[field] = _first_synonym(field, names, taken=set(found.values()))
         if found[field] is None and field in require:
             raise DataError(_not_found(field, names, file))

@@ -108,19 +108,25 @@ class Split:
 
 
 def default_split(corpus: Corpus, *, fold: int | None = None, seed: int = 0) -> Split:
-    """Return the split that fits: the fold asked for, else given parts with a test, else a cut."""
+    """Return the split that fits: a fold if one is asked for, the given parts if there are some, or a cut.
+
+    Given parts are kept; a dev or test part that is not there is cut from train.
+    """
     if fold is not None:
         return kfold_split(corpus, fold, seed=seed)
-    if corpus.parts is not None and (corpus.parts == "test").any():
-        return given_split(corpus, seed=seed)
+    if _gives_held_out(corpus):
+        return given_split(corpus, test_fraction=0.2, seed=seed)
     return holdout_split(corpus, seed=seed)
 
 
-def given_split(corpus: Corpus, *, dev_fraction: float = 0.1, seed: int = 0) -> Split:
+def _gives_held_out(corpus: Corpus) -> bool:
+    return corpus.parts is not None and bool(np.isin(corpus.parts.astype(str), ("dev", "test")).any())
+
+
+def given_split(corpus: Corpus, *, dev_fraction: float = 0.1, test_fraction: float = 0.0, seed: int = 0) -> Split:
     """Return the parts as the files gave them.
 
-    Without a dev part it is cut from train, stratified, with groups and equal texts together. Without a test
-    part test is empty.
+    A dev or test part that is not there is cut from train, stratified, with groups and equal texts together.
     """
     if corpus.parts is None:
         raise DataError(
@@ -128,12 +134,17 @@ def given_split(corpus: Corpus, *, dev_fraction: float = 0.1, seed: int = 0) -> 
             "the corpus with holdout_split or kfold_split."
         )
     rows = {part: np.flatnonzero(corpus.parts == part) for part in PARTS}
-    if len(rows["dev"]):
+    wanted = {"dev": dev_fraction, "test": test_fraction}
+    missing = {part: share for part, share in wanted.items() if share and not len(rows[part])}
+    if not missing:
         return Split(**rows, rule="given")
-    _check_fractions(dev=dev_fraction)
-    part = _cut_rows(corpus, rows["train"], np.array([1 - dev_fraction, dev_fraction]), seed)
-    rows["train"], rows["dev"] = rows["train"][part == 0], rows["train"][part == 1]
-    return Split(**rows, rule=f"given, {100 * dev_fraction:g}% of train cut off as dev, seed {seed}")
+    _check_fractions(**missing)
+    of_row = _cut_rows(corpus, rows["train"], np.array([1 - sum(missing.values()), *missing.values()]), seed)
+    for place, part in enumerate(missing, start=1):
+        rows[part] = rows["train"][of_row == place]
+    rows["train"] = rows["train"][of_row == 0]
+    cut_off = " and ".join(f"{share:.0%} as {part}" for part, share in missing.items())
+    return Split(**rows, rule=f"given, of train {cut_off} cut off, seed {seed}")
 
 
 def holdout_split(corpus: Corpus, *, test_fraction: float = 0.2, dev_fraction: float = 0.1, seed: int = 0) -> Split:
@@ -165,6 +176,11 @@ def kfold_split(corpus: Corpus, fold: int, n_folds: int = 5, *, seed: int = 0) -
         raise ConfigError(f"n_folds is {n_folds}; at least 3 are needed, for train, dev and test.")
     if not 0 <= fold < n_folds:
         raise ConfigError(f"fold is {fold}; expected a number from 0 to {n_folds - 1}.")
+    if corpus.folds is None and _gives_held_out(corpus):
+        raise ConfigError(
+            f"'{corpus.name}' says which rows are dev or test, which folds would train on. Leave the fold out, or give "
+            "all rows as train."
+        )
     unlabelled, bound, free = _roles(corpus)
     if corpus.folds is not None:
         bound, free = bound[:0], np.sort(np.concatenate([bound, free]))

@@ -67,9 +67,9 @@ class Table(ABC):
                 f"{self.path.name} has a header ({quoted(self.columns)}) but no rows. Expected at least one row."
             )
 
-    def resolve(self, wanted: Columns, *, require: Collection[str] = ("text",)) -> Columns:
+    def resolve(self, wanted: Columns, *, require: Collection[str] = ("text",), **options: Any) -> Columns:
         """Return which columns hold text, label, domain and split; see `resolve_columns`."""
-        return resolve_columns(self.columns, wanted, require=require, file=self.path.name)
+        return resolve_columns(self.columns, wanted, require=require, file=self.path.name, **options)
 
     @abstractmethod
     def _chunks(self, size: int) -> Iterator[Chunk]:

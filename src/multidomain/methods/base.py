@@ -86,6 +86,12 @@ class Method(nn.Module, ABC):
             Mini-batches of text of all domains, without labels.
         """
 
+    def end_training(self) -> None:
+        """Let go of the optimisers, which are twice the size of the weights, and of gradients."""
+        for optimiser in self.optimisers.values():
+            optimiser.zero_grad()
+        self.optimisers = {}
+
     def settle(self) -> None:
         """Bring all weights up to date, where an optimiser leaves some for later."""
         for optimiser in self.optimisers.values():

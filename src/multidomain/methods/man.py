@@ -120,6 +120,12 @@ class MAN(Method):
         if self.D is not None:
             self.optimisers["D"] = Adam(self.D.parameters(), lr=lr, fused=True)
 
+    def end_training(self) -> None:
+        super().end_training()
+        for F in (self.F_s, self.F_d):
+            if F is not None:
+                F.row_optimiser = None
+
     def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
         log: dict[str, Tensor] = {}
         if self.D is not None:  # lines 2-9

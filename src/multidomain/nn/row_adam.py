@@ -43,6 +43,7 @@ class RowAdam(Optimizer):
         eps: float = 1e-8,
     ):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
+        self.zero_grad()
         for p in self._params():
             self.state[p] = {
                 "step": torch.zeros((), dtype=torch.int64),
@@ -72,6 +73,8 @@ class RowAdam(Optimizer):
         for p in self._params():
             state = self.state[p]
             state["step"] += 1
+            if p.row_gradient is None:  # type: ignore[attr-defined]
+                continue
             rows, gradient = p.row_gradient  # type: ignore[attr-defined]
             _update(_arrays(p, state), rows.numpy(), gradient.numpy(), int(state["step"]), _adam(group))
 

@@ -52,7 +52,6 @@ class SparseRows:
 
     def __init__(self, matrix: csr_matrix, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32):
         matrix = csr_matrix(matrix)
-        self.n_columns = int(matrix.shape[1])
         self._start = torch.from_numpy(matrix.indptr.astype(np.int64)).to(device)
         self._index = torch.from_numpy(matrix.indices.astype(np.int64)).to(device)
         self._value = torch.from_numpy(matrix.data).to(device, dtype)

@@ -84,10 +84,6 @@ class Checkpoint:
             torch.cuda.set_rng_state_all(list(_under(tensors, "random/cuda").values()))
         return _under(tensors, "best/"), position
 
-    def delete(self) -> None:
-        """Remove the file; a finished run has no use for it."""
-        self.path.unlink(missing_ok=True)
-
     def _check(self, version: int, fingerprint: str) -> None:
         if version > FORMAT_VERSION:
             raise ModelError(f"{self.path} was written by a newer version of multidomain. Upgrade to go on with it.")

@@ -27,7 +27,7 @@ class TrainingSettings(Settings):
     max_epochs: int = Field(30, ge=1)
     patience: int = Field(5, ge=1, description="epochs without a better development accuracy before stopping")
     balanced: bool = Field(False, description="draw the classes of a domain equally often")
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**32)
     checkpoint_seconds: float = Field(120, ge=0)
 
 
@@ -97,7 +97,7 @@ class Trainer:
             for listener in self._listeners:
                 listener.ended()
         self._method.load_state_dict(self._best)
-        self._method.optimisers = {}  # twice the size of the weights, and of no use any more
+        self._method.end_training()
         self._method.eval()
         return History(at.history, at.best_epoch, self._iterations)
 

@@ -200,7 +200,7 @@ def test_given_parts_without_dev_cut_it_from_train():
     assert sorted([*split.train, *split.dev]) == train.tolist()
     assert len(split.dev) == len(train) // 4
     assert split.test.tolist() == np.flatnonzero(parts == "test").tolist()
-    assert split.rule == "given, 25% of train cut off as dev, seed 3"
+    assert split.rule == "given, of train 25% as dev cut off, seed 3"
 
 
 def test_no_parts_given():

@@ -190,14 +190,6 @@ def test_no_checkpoint_is_no_fault(small_method: Make, data: TrainingData, tmp_p
     assert Checkpoint(tmp_path / "none", "").restore(method) is None
 
 
-def test_delete(tmp_path: Path):
-    checkpoint = Checkpoint(tmp_path / "c", "")
-    checkpoint.delete()
-    checkpoint.path.write_bytes(b"")
-    checkpoint.delete()
-    assert not checkpoint.path.exists()
-
-
 def written(make: Make, data: TrainingData, path: Path, fingerprint: str = "fingerprint") -> Any:
     method = make(data.task)
     method.start_training()
