@@ -295,6 +295,19 @@ def test_a_full_disk_loses_nothing(trained: Path, tmp_path: Path, run: Run) -> N
         subprocess.run(["umount", disk], check=True)
 
 
+def test_bench_writes_a_record(tmp_path: Path, run: Run) -> None:
+    output = tmp_path / "bench.jsonl"
+    code, out, err = run(
+        "bench", "train", "--domains", "2", "--repeats", "2", "--private-hidden", "8", "--no-textbook", "-o", output
+    )
+    assert code == 0, err
+    assert "2 domains:" in out
+    record = json.loads(output.read_text())
+    assert len(record["engine_seconds"]) == 2
+    assert record["machine"]["threads"] == 1
+    assert record["settings"]["private_hidden"] == [8]
+
+
 def test_given_dev_rows_are_kept_and_only_test_is_cut(tmp_path: Path, run: Run) -> None:
     train, dev = write_csv(tmp_path / "train.csv", many(GOOD, 20)), write_csv(tmp_path / "dev.csv", many(GOOD, 3))
     code, out, _ = run("train", train, "--dev", dev, "-o", tmp_path / "m", *FAST)
