@@ -42,8 +42,8 @@ def many_domains() -> str:
     sizes = ", ".join(map(str, r["settings"]["private_hidden"]))
     milliseconds, gigabytes = 1000 * median(r["engine_seconds"]), r["peak_mb"] / 1024
     return (
-        f"Measured with {r['n_domains']} domains and `private_hidden={sizes}`: {milliseconds:,.0f} ms an iteration, peak "
-        f"memory {gigabytes:.1f} GB."
+        f"Measured with {r['n_domains']} domains and `private_hidden={sizes}`: {milliseconds:,.0f} ms an iteration, "
+        f"peak memory {gigabytes:.1f} GB."
     )
 
 
