@@ -35,4 +35,4 @@ def test_figures_of_the_speed_page_come_from_the_records():
     spec.loader.exec_module(tables)
     page = tables.PAGE.read_text(encoding="utf-8")
     assert tables.written(page) == page, "run python benchmarks/speed_tables.py"
-    assert page.count("| textbook |") == 1
+    assert "\n| textbook | " in page
