@@ -120,7 +120,9 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
     ] = None,
-    features: Annotated[Weighting, typer.Option(help="What the network reads of a text.")] = Weighting.counts,
+    features: Annotated[
+        Weighting | None, typer.Option(help="What is read of a text; by default what the method asks for.")
+    ] = None,
     max_features: Annotated[int, typer.Option(help="How many n-grams to keep.")] = 5000,
     ngrams: Annotated[int, typer.Option(help="Longest n-gram.")] = 2,
     unlabelled: Annotated[
@@ -153,7 +155,7 @@ def train(
         method=method,
         method_settings=_assignments(settings or []),
         features=FeatureSettings.parse(
-            {"weighting": features.value, "max_features": max_features, "ngram_range": (1, ngrams)},
+            {"weighting": features and features.value, "max_features": max_features, "ngram_range": (1, ngrams)},
             "features",
         ),
         training=TrainingSettings.parse(
@@ -191,7 +193,7 @@ def train(
         overwrite=overwrite,
         listeners=[progress_on(err)],
     )
-    out.print(f"\nkept epoch {result.best_epoch} of {result.epochs}, {result.seconds:.0f} s in all")
+    out.print(shown.kept_line(result.best_epoch, result.epochs, result.chosen, result.seconds))
     if result.test:
         out.print(shown.evaluation_table(result.test, f"{method} on the test rows of {corpus.name}"))
     out.print(shown.invariance_line(result.invariance), soft_wrap=True)

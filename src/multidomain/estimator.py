@@ -32,6 +32,7 @@ from multidomain.errors import (
 )
 from multidomain.features.bags import BagFeatures, Weighting
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, write_sealed
+from multidomain.methods import method_entry
 from multidomain.model import MANIFEST, Model, UnknownDomain
 from multidomain.pipeline import Device, RunSettings, resolved_device, train_model
 from multidomain.training.history import Epoch, History
@@ -64,8 +65,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         `method_settings` because ``set_params`` and grid search cannot reach into a dict.
     method_settings : dict, default=None
         The method's other settings.
-    features : {"counts", "tfidf", "raw"}, default="counts"
-        What the network reads: counts or tf-idf of n-grams, or given vectors as they are.
+    features : {"counts", "tfidf", "raw"}, default=None
+        What is read: counts or tf-idf of n-grams, or given vectors as they are. None is what the method asks for.
     max_features, ngram_range : default=5000, (1, 2)
         How many n-grams of texts to keep, and how long they are. Without effect on vectors.
     batch_size, max_epochs, patience : int, default=8, 30, 5
@@ -123,7 +124,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         dropout: float | None = None,
         lr: float | None = None,
         method_settings: dict[str, Any] | None = None,
-        features: Weighting = "counts",
+        features: Weighting | None = None,
         max_features: int = 5000,
         ngram_range: tuple[int, int] = (1, 2),
         batch_size: int = 8,
@@ -308,15 +309,16 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
             if "could not convert string" not in str(error):
                 raise
             raise DataError(f"X is a table with strings in it ({error}). Give the texts as one column.") from None
-        if self.features != "raw" and len(negative := np.flatnonzero(rows.data < 0)):
+        weighting = self.features or method_entry(self.method).weighting
+        if weighting != "raw" and len(negative := np.flatnonzero(rows.data < 0)):
             at, cells = negative[0], rows.tocoo()
             raise DataError(
                 f"Negative values in data passed to MultiDomainClassifier: row {cells.row[at]} (counted from 0) "
-                f"has {cells.data[at]:g} in column {cells.col[at]}. features='{self.features}' expects counts; "
+                f"has {cells.data[at]:g} in column {cells.col[at]}. features='{weighting}' expects counts; "
                 "use features='raw' for other vectors."
             )
         if reset:  # training sees a part of the rows, and a message must name the row of X
-            BagFeatures(self.features).fit(rows)
+            BagFeatures(weighting).fit(rows)
         return rows
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,8 @@ from pydantic import Field
 from multidomain.corpus import Corpus, Split, check_trainable
 from multidomain.errors import ConfigError, NoDevelopmentRows
 from multidomain.features.bags import BagFeatures, Weighting
-from multidomain.methods import method_entry
+from multidomain.methods import FittedMethod, GradientMethod, method_entry
+from multidomain.methods.data import TrainingData
 from multidomain.model import Model
 from multidomain.settings import Settings
 from multidomain.training.checkpoint import Checkpoint
@@ -31,7 +32,7 @@ Device = Literal["auto", "cpu", "cuda"]
 class FeatureSettings(Settings):
     """What the network reads of a document."""
 
-    weighting: Weighting = "counts"
+    weighting: Weighting | None = None  # None: what the method asks for
     max_features: int = Field(5000, ge=1)
     ngram_range: tuple[int, int] = (1, 2)
 
@@ -50,9 +51,18 @@ class RunSettings(Settings):
     def complete(self) -> dict[str, Any]:
         """Return all settings that decide the outcome, those left at their defaults included, as JSON can hold them."""
         method = method_entry(self.method).settings(self.method_settings)
-        settings = {**self.model_dump(mode="json"), "method_settings": method.model_dump(mode="json")}
+        settings = {
+            **self.model_dump(mode="json"),
+            "method_settings": method.model_dump(mode="json"),
+            "features": self.resolved_features().model_dump(mode="json"),
+        }
         del settings["training"]["checkpoint_seconds"]  # has no influence on the outcome
         return settings
+
+    def resolved_features(self) -> FeatureSettings:
+        """Return what is read of a document, the method's own wish filled in."""
+        weighting = self.features.weighting or method_entry(self.method).weighting
+        return self.features.model_copy(update={"weighting": weighting})
 
 
 @dataclass(frozen=True)
@@ -85,26 +95,40 @@ def train_model(
     method_settings = entry.settings(settings.method_settings)
     check_trainable(corpus, split)
     torch_device = resolved_device(device)
-    features = BagFeatures(**settings.features.model_dump())
+    features = BagFeatures(**settings.resolved_features().model_dump())
     features.fit(corpus.documents[np.concatenate([split.train, split.unlabelled])])
     data = training_data(corpus, split, features, torch_device)
     if not len(data.dev):
         warnings.warn(
-            "There are no labelled development rows: training runs to the last epoch and keeps its weights.",
+            "There are no labelled development rows: nothing can be chosen by them, so the last epoch and the default "
+            "values are kept.",
             NoDevelopmentRows,
             stacklevel=2,
         )
-    checkpoint = Checkpoint(checkpoint_path, fingerprint(corpus, split, settings)) if checkpoint_path else None
     with torch.random.fork_rng():  # leave the caller's random state alone
         torch.manual_seed(settings.training.seed)
         method = entry.build(data.task, method_settings).to(torch_device)
-        history = Trainer(method, data, settings.training, checkpoint=checkpoint, listeners=listeners).run()
+        if isinstance(method, FittedMethod):
+            history = _fit(method, data, listeners)
+        else:
+            assert isinstance(method, GradientMethod)
+            checkpoint = Checkpoint(checkpoint_path, fingerprint(corpus, split, settings)) if checkpoint_path else None
+            history = Trainer(method, data, settings.training, checkpoint=checkpoint, listeners=listeners).run()
     return Trained(Model(settings.method, method, features, data.classes), history)
+
+
+def _fit(method: FittedMethod, data: TrainingData, listeners: Sequence[Listener]) -> History:
+    def tried(values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+        for listener in listeners:
+            listener.tried(values, dev_accuracy)
+
+    return History(chosen=method.fit(data, tried))
 
 
 def fingerprint(corpus: Corpus, split: Split, settings: RunSettings) -> str:
     """Return a hash of all that a run depends on, so that a checkpoint of another run is not taken up."""
-    what = {**settings.complete(), "threads": torch.get_num_threads()}  # which decide the order of sums
+    what = {**settings.complete(), "selection": split.selection}
+    what["threads"] = torch.get_num_threads()  # which decide the order of sums
     digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode())
     digest.update(corpus.content_hash().encode())
     for rows in (split.train, split.dev, split.unlabelled):

@@ -56,6 +56,7 @@ class RunResult:
     invariance: Invariance | None
     best_epoch: int
     epochs: int
+    chosen: dict[str, Any]
     seconds: float
 
 
@@ -111,6 +112,7 @@ def run_in_folder(
         invariance=invariance(trained.model, corpus, held_out, seed=settings.training.seed),
         best_epoch=trained.history.best_epoch,
         epochs=len(trained.history.epochs),
+        chosen=trained.history.chosen,
         seconds=time.monotonic() - began,
     )
     (folder / METRICS).unlink(missing_ok=True)  # of the model that is now replaced
@@ -196,7 +198,7 @@ def _read_again(folder: Path, finished: dict[str, Any], description: dict[str, A
     stored = finished["result"]
     test = stored["test"] and Evaluation([DomainScore(**score) for score in stored["test"]["domains"]])
     measured = stored["invariance"] and Invariance(**stored["invariance"])
-    return RunResult(test, measured, stored["best_epoch"], stored["epochs"], stored["seconds"])
+    return RunResult(test, measured, stored["best_epoch"], stored["epochs"], stored["chosen"], stored["seconds"])
 
 
 def _as_json(result: RunResult) -> dict[str, Any]:

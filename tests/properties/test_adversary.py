@@ -14,9 +14,9 @@ from scipy.sparse import csr_matrix
 
 from multidomain.invariance import Invariance, measure_invariance
 from multidomain.methods import Task, method_entry
+from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.man import MAN
 from multidomain.nn.rows import SparseRows
-from multidomain.training.data import Examples, TrainingData
 from multidomain.training.loop import Trainer, TrainingSettings
 from multidomain.training.prediction import accuracy_by_domain, shared_features
 from multidomain.training.sampling import text_stream

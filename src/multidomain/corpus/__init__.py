@@ -9,6 +9,7 @@ from multidomain.corpus.readers import read_corpus
 from multidomain.corpus.rows import corpus_from_rows
 from multidomain.corpus.splits import (
     Repeats,
+    Selection,
     Split,
     default_split,
     given_split,
@@ -32,6 +33,7 @@ __all__ = [
     "Progress",
     "RemoteFile",
     "Repeats",
+    "Selection",
     "Split",
     "Table",
     "cache_folder",

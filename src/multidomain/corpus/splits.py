@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -11,6 +13,8 @@ from multidomain.corpus.corpus import PARTS, Corpus
 from multidomain.corpus.cutting import components, cut, strata
 from multidomain.corpus.rows import check_domain_names
 from multidomain.errors import ConfigError, DataError
+
+Selection: TypeAlias = Literal["source-dev", "oracle"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Repeats:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Row numbers of a corpus by part; no row is in two parts.
+    """Row numbers of a corpus by part; no row is in two parts, but for what the last two parameters allow.
 
     Parameters
     ----------
@@ -48,6 +52,11 @@ class Split:
         Rows used as text only, whether or not they carry a label.
     rule
         How the split came about, for people.
+    selection
+        Whose labels may select the model: ``source-dev`` those of domains that have labels in training,
+        ``oracle`` those of every development row, a target's too (its text may then be unlabelled text as well).
+    transductive
+        The unlabelled text may hold texts of the test part, without their labels.
     """
 
     train: np.ndarray
@@ -55,19 +64,23 @@ class Split:
     test: np.ndarray
     unlabelled: np.ndarray
     rule: str
+    selection: Selection = "source-dev"
+    transductive: bool = False
 
     def __post_init__(self) -> None:
         for part in PARTS:
             object.__setattr__(self, part, np.asarray(getattr(self, part), dtype=np.int64))
-        rows = np.concatenate([getattr(self, part) for part in PARTS])
-        values, counts = np.unique(rows, return_counts=True)
-        if (counts > 1).any():
-            row = values[counts > 1][0]
-            parts = [part for part in PARTS if row in getattr(self, part)]
-            raise DataError(
-                f"Row index {row} is in more than one part of the split ({', '.join(parts)}). "
-                "Each row may be in one part, once."
-            )
+        allowed = {("dev", "unlabelled"): self.selection == "oracle", ("test", "unlabelled"): self.transductive}
+        repeated = [(part, part, _repeated(getattr(self, part))) for part in PARTS]
+        repeated += [
+            (a, b, np.intersect1d(getattr(self, a), getattr(self, b)))
+            for a, b in combinations(PARTS, 2)
+            if not allowed.get((a, b), False)
+        ]
+        for a, b, rows in repeated:
+            if len(rows):
+                where = f"twice in {a}" if a == b else f"in more than one part of the split ({a}, {b})"
+                raise DataError(f"Row index {rows[0]} is {where}. Each row may be in one part, once.")
 
     def hide_labels(self, corpus: Corpus, domains: Collection[str]) -> Split:
         """Return the split in which the labels of some domains are not seen.
@@ -103,8 +116,14 @@ class Split:
     def clean_test(self, corpus: Corpus) -> np.ndarray:
         """Return the test rows whose normalised text is in no other part, of any domain."""
         keys = corpus.text_keys()
-        others = np.concatenate([self.train, self.dev, self.unlabelled])
+        text_of_others = np.setdiff1d(self.unlabelled, self.test)
+        others = np.concatenate([self.train, self.dev, text_of_others])
         return self.test[~np.isin(keys[self.test], keys[others])]
+
+
+def _repeated(rows: np.ndarray) -> np.ndarray:
+    values, counts = np.unique(rows, return_counts=True)
+    return values[counts > 1]
 
 
 def default_split(corpus: Corpus, *, fold: int | None = None, seed: int = 0) -> Split:
@@ -137,14 +156,18 @@ def given_split(corpus: Corpus, *, dev_fraction: float = 0.1, test_fraction: flo
     wanted = {"dev": dev_fraction, "test": test_fraction}
     missing = {part: share for part, share in wanted.items() if share and not len(rows[part])}
     if not missing:
-        return Split(**rows, rule="given")
+        return _of_parts(rows, "given")
     _check_fractions(**missing)
     of_row = _cut_rows(corpus, rows["train"], np.array([1 - sum(missing.values()), *missing.values()]), seed)
     for place, part in enumerate(missing, start=1):
         rows[part] = rows["train"][of_row == place]
     rows["train"] = rows["train"][of_row == 0]
     cut_off = " and ".join(f"{share:.0%} as {part}" for part, share in missing.items())
-    return Split(**rows, rule=f"given, of train {cut_off} cut off, seed {seed}")
+    return _of_parts(rows, f"given, of train {cut_off} cut off, seed {seed}")
+
+
+def _of_parts(rows: dict[str, np.ndarray], rule: str) -> Split:
+    return Split(rows["train"], rows["dev"], rows["test"], rows["unlabelled"], rule)
 
 
 def holdout_split(corpus: Corpus, *, test_fraction: float = 0.2, dev_fraction: float = 0.1, seed: int = 0) -> Split:

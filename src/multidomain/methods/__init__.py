@@ -1,6 +1,16 @@
 """Methods: one paper is one file; `registry` knows them by name."""
 
-from multidomain.methods.base import Batch, Method, Stream, Task
+from multidomain.methods.base import Batch, FittedMethod, GradientMethod, Method, Stream, Task
 from multidomain.methods.registry import METHODS, MethodEntry, method_entry
 
-__all__ = ["METHODS", "Batch", "Method", "MethodEntry", "Stream", "Task", "method_entry"]
+__all__ = [
+    "METHODS",
+    "Batch",
+    "FittedMethod",
+    "GradientMethod",
+    "Method",
+    "MethodEntry",
+    "Stream",
+    "Task",
+    "method_entry",
+]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from multidomain.nn.rows import Rows
 from multidomain.settings import Settings
+
+if TYPE_CHECKING:
+    from multidomain.methods.data import TrainingData
+
+Tried: TypeAlias = Callable[[Mapping[str, Any], float | None], None]
 
 
 @dataclass(frozen=True)
@@ -55,19 +61,41 @@ class Stream(Protocol):
 
 
 class Method(nn.Module, ABC):
-    """A network for several domains and the update that trains it.
+    """A model of several domains, which says what it predicts (`logits`).
 
-    A subclass says how one iteration goes (`step`) and what it predicts (`logits`). Devices, endless
-    streams, logging, early stopping and checkpoints are the training loop's.
+    How it learns is the subclasses' matter: `GradientMethod` step by step, `FittedMethod` at once.
     """
 
     settings_type: ClassVar[type[Settings]]
-    optimisers: dict[str, Optimizer]
 
     def __init__(self, task: Task, settings: Settings):
         super().__init__()
         self.task = task
         self.settings = settings
+
+    @abstractmethod
+    def logits(self, x: Rows, d: int | None) -> Tensor:
+        """Return class logits, shape (rows, classes), of rows that all belong to domain `d`.
+
+        None stands for a domain that was not in training.
+        """
+
+    def shared_features(self, x: Rows) -> Tensor | None:
+        """Return the shared features, shape (rows, size), or None if the method has none."""
+        return None
+
+
+class GradientMethod(Method):
+    """A network and the update that trains it.
+
+    A subclass says how one iteration goes (`step`). Devices, endless streams, logging, early stopping and
+    checkpoints are the training loop's.
+    """
+
+    optimisers: dict[str, Optimizer]
+
+    def __init__(self, task: Task, settings: Settings):
+        super().__init__(task, settings)
         self.optimisers = {}
 
     @abstractmethod
@@ -98,13 +126,16 @@ class Method(nn.Module, ABC):
             if hasattr(optimiser, "settle"):
                 optimiser.settle()
 
+
+class FittedMethod(Method):
+    """A model that is fitted to all rows at once, by a solver or in closed form. No randomness is involved."""
+
     @abstractmethod
-    def logits(self, x: Rows, d: int | None) -> Tensor:
-        """Return class logits, shape (rows, classes), of rows that all belong to domain `d`.
+    def fit(self, data: TrainingData, tried: Tried) -> dict[str, Any]:
+        """Fit to the labelled rows; return the values that were chosen on the development rows.
 
-        None stands for a domain that was not in training.
+        Parameters
+        ----------
+        tried
+            Is told each set of values that was tried, and its development accuracy.
         """
-
-    def shared_features(self, x: Rows) -> Tensor | None:
-        """Return the shared features, shape (rows, size), or None if the method has none."""
-        return None

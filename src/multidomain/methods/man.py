@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from multidomain.errors import ConfigError, DataError, quoted
-from multidomain.methods.base import Method, Stream, Task
+from multidomain.methods.base import GradientMethod, Stream, Task
 from multidomain.nn.extractors import MLPExtractor
 from multidomain.nn.heads import Head
 from multidomain.nn.norm import Norm
@@ -49,7 +49,7 @@ class MANSettings(Settings):
         return self
 
 
-class MAN(Method):
+class MAN(GradientMethod):
     """Multinomial Adversarial Network for multi-domain text classification.
 
     A shared extractor and one for each labelled domain feed a classifier; a discriminator over all

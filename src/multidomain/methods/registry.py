@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from multidomain.errors import ConfigError, did_you_mean
+from multidomain.features.bags import Weighting
 from multidomain.methods.base import Method, Task
 from multidomain.methods.man import MAN
 from multidomain.settings import Settings
@@ -24,6 +25,8 @@ class MethodEntry:
         Settings that make this method what its name says; a user cannot change them.
     defaults
         Settings whose default differs from the class's.
+    weighting
+        What it reads of a document unless told otherwise.
     unused
         Settings of the class that have no effect in this method.
     """
@@ -36,6 +39,7 @@ class MethodEntry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
+    weighting: Weighting = "counts"
 
     def settings(self, values: Mapping[str, Any]) -> Settings:
         """Check a user's settings, all at once, and add the defaults."""

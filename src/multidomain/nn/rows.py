@@ -52,6 +52,7 @@ class SparseRows:
 
     def __init__(self, matrix: csr_matrix, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32):
         matrix = csr_matrix(matrix)
+        self._n_columns = matrix.shape[1]
         self._start = torch.from_numpy(matrix.indptr.astype(np.int64)).to(device)
         self._index = torch.from_numpy(matrix.indices.astype(np.int64)).to(device)
         self._value = torch.from_numpy(matrix.data).to(device, dtype)
@@ -62,6 +63,11 @@ class SparseRows:
     @property
     def device(self) -> torch.device:
         return self._start.device
+
+    def matrix(self) -> csr_matrix:
+        """Return the rows as scipy has them."""
+        arrays = [tensor.cpu().numpy() for tensor in (self._value, self._index, self._start)]
+        return csr_matrix(tuple(arrays), shape=(len(self), self._n_columns))
 
     def take(self, rows: np.ndarray | Tensor) -> Rows:
         """Cut the given rows, in the given order; a row may be wanted twice."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.table import Column, Table
 
 from multidomain.corpus import CORPORA, CorpusSummary, Split
@@ -82,6 +85,12 @@ def split_lines(corpus: Corpus, split: Split) -> list[str]:
             "domain too; a given split is kept as it is"
         )
     return lines
+
+
+def kept_line(best_epoch: int, epochs: int, chosen: Mapping[str, Any], seconds: float) -> str:
+    """Say what was selected on the development rows."""
+    kept = f"kept epoch {best_epoch} of {epochs}" if epochs else f"chosen: {chosen or 'nothing to choose'}"
+    return f"\n{kept}, {seconds:.0f} s in all"
 
 
 def corpora_table() -> Table:

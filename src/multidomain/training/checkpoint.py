@@ -14,7 +14,7 @@ from torch import Tensor
 
 from multidomain.errors import ModelError
 from multidomain.files import whole_file
-from multidomain.methods.base import Method
+from multidomain.methods.base import GradientMethod
 
 FORMAT_VERSION = 1
 
@@ -34,7 +34,7 @@ class Checkpoint:
     path: Path
     fingerprint: str
 
-    def save(self, method: Method, best: dict[str, Tensor], position: dict[str, Any]) -> None:
+    def save(self, method: GradientMethod, best: dict[str, Tensor], position: dict[str, Any]) -> None:
         """Write the state of the run; `position` is JSON."""
         tensors = {f"weights/{name}": value for name, value in method.state_dict().items()}
         tensors |= {f"best/{name}": value for name, value in best.items()}
@@ -52,7 +52,7 @@ class Checkpoint:
                 metadata={"multidomain": json.dumps(header)},
             )
 
-    def restore(self, method: Method) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def restore(self, method: GradientMethod) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """Bring `method`, its optimisers and the random states back; None if there is no checkpoint.
 
         Returns

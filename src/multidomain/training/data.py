@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 
 from multidomain.corpus import Corpus, Split
 from multidomain.features.bags import BagFeatures
 from multidomain.methods.base import Task
+from multidomain.methods.data import Examples, TrainingData
 from multidomain.nn.rows import SparseRows
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Encoded rows: features, domain codes and, where they may be seen, class codes."""
-
-    x: SparseRows
-    d: np.ndarray
-    y: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Labelled rows, the text of all training and unlabelled rows, and the labelled development rows."""
-
-    task: Task
-    classes: tuple[str, ...]
-    labelled: Examples
-    text: Examples
-    dev: Examples
 
 
 def training_data(corpus: Corpus, split: Split, features: BagFeatures, device: torch.device) -> TrainingData:
@@ -59,13 +35,15 @@ def training_data(corpus: Corpus, split: Split, features: BagFeatures, device: t
             return Examples(x, d)
         return Examples(x, d, np.array([code_of_class[c] for c in corpus.labels[rows]], dtype=np.int64))
 
-    # A domain without training labels is a target: selection must not see its labels (decision 5).
-    sources = {domains[code] for code in labelled_domains}
-    known = has_label[split.dev] & np.array([name in sources for name in corpus.domains[split.dev]], dtype=bool)
+    # A domain without training labels is a target: selection must not see its labels, unless a table that says so
+    # asks for it (decision 5).
+    selecting = present if split.selection == "oracle" else {domains[code] for code in labelled_domains}
+    known = has_label[split.dev] & np.array([name in selecting for name in corpus.domains[split.dev]], dtype=bool)
     return TrainingData(
         task=Task(features.n_inputs, len(classes), domains, tuple(sorted(labelled_domains))),
         classes=classes,
         labelled=examples(train, with_labels=True),
         text=examples(text, with_labels=False),
         dev=examples(split.dev[known], with_labels=True),
+        words=None if features.vocabulary is None else tuple(features.vocabulary),
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -29,11 +30,22 @@ class Epoch:
 
 @dataclass
 class History:
-    """How a run went; `best_epoch` (from 1) is the one whose weights were kept."""
+    """How a run went.
 
-    epochs: list[Epoch]
-    best_epoch: int
-    iterations_per_epoch: int
+    Attributes
+    ----------
+    epochs
+        Empty for a method that is fitted at once.
+    best_epoch
+        The one whose weights were kept, from 1; 0 without epochs.
+    chosen
+        Values that a method which is fitted at once has chosen on development rows.
+    """
+
+    epochs: list[Epoch] = field(default_factory=list)
+    best_epoch: int = 0
+    iterations_per_epoch: int = 0
+    chosen: dict[str, Any] = field(default_factory=dict)
 
 
 class Listener:
@@ -47,6 +59,9 @@ class Listener:
 
     def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
         """An epoch has ended."""
+
+    def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+        """A method that is fitted at once has been fitted with some values."""
 
     def ended(self) -> None:
         """Training has ended, as planned or by an error."""

@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
-from multidomain.methods.base import Method
+from multidomain.methods.base import GradientMethod
+from multidomain.methods.data import TrainingData
 from multidomain.settings import Settings
 from multidomain.training.checkpoint import Checkpoint
-from multidomain.training.data import TrainingData
 from multidomain.training.history import Epoch, History, Listener
 from multidomain.training.prediction import accuracy_by_domain
 from multidomain.training.sampling import labelled_stream, text_stream
@@ -60,7 +60,7 @@ class Trainer:
 
     def __init__(
         self,
-        method: Method,
+        method: GradientMethod,
         data: TrainingData,
         settings: TrainingSettings,
         *,
@@ -151,5 +151,5 @@ class Trainer:
             self._X.drawn, self._U.drawn = self._at.drawn
 
 
-def _copy(method: Method) -> dict[str, Tensor]:
+def _copy(method: GradientMethod) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in method.state_dict().items()}

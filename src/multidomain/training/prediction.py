@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from multidomain.methods.base import Method
+from multidomain.methods.data import Examples
 from multidomain.nn.rows import SparseRows
-from multidomain.training.data import Examples
 
 _ROWS_AT_A_TIME = 1024  # bounds the memory of hidden layers
 

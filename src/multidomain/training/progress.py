@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -54,6 +55,9 @@ class ProgressBar(Listener):
             dev = f"dev {epoch.dev_accuracy:.1%} (best {self._best.dev_accuracy:.1%})"
             self._bar.update(self._task, dev=dev)
 
+    def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+        self._bar.console.print(_candidate(values, dev_accuracy), highlight=False, soft_wrap=True)
+
     def ended(self) -> None:
         self._bar.stop()
 
@@ -76,6 +80,9 @@ class PlainProgress(Listener):
         line = f"epoch {epoch.epoch}/{self._max_epochs}  {_described(epoch.log)}{dev}  at most {left} left"
         self._console.print(line, highlight=False, soft_wrap=True)
 
+    def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+        self._console.print(_candidate(values, dev_accuracy), highlight=False, soft_wrap=True)
+
 
 class LogFile(Listener):
     """JSON lines, one for each epoch; after a resume it holds each epoch once."""
@@ -90,6 +97,13 @@ class LogFile(Listener):
     def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(epoch)) + "\n")
+
+
+def _candidate(values: Mapping[str, Any], dev_accuracy: float | None) -> str:
+    shown = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items()
+    )
+    return f"tried {shown}" + ("" if dev_accuracy is None else f": dev {dev_accuracy:.1%}")
 
 
 def _described(log: Mapping[str, float]) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from multidomain.methods.base import Batch
+from multidomain.methods.data import TrainingData
 from multidomain.nn.rows import SparseRows
-from multidomain.training.data import TrainingData
 
 _BLOCK = 64  # mini-batches of each domain planned at a time
 

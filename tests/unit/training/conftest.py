@@ -11,10 +11,10 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from multidomain.methods import Method, Stream, Task, method_entry
+from multidomain.methods import GradientMethod, Stream, Task, method_entry
+from multidomain.methods.data import Examples, TrainingData
 from multidomain.nn.rows import Rows, SparseRows
 from multidomain.settings import Settings
-from multidomain.training.data import Examples, TrainingData
 
 N_INPUTS = 10
 
@@ -52,7 +52,7 @@ class NoSettings(Settings):
     pass
 
 
-class Scripted(Method):
+class Scripted(GradientMethod):
     """Gets dev rows right as a script says: `script[e]` of them at the end of epoch e (from 0).
 
     Its one weight counts steps, so a weight tells at which step it was copied. It logs that count.
@@ -92,7 +92,7 @@ class Scripted(Method):
         return logits
 
 
-def make_small_man(task: Task, name: str = "man-nll", seed: int = 0, **settings: Any) -> Method:
+def make_small_man(task: Task, name: str = "man-nll", seed: int = 0, **settings: Any) -> GradientMethod:
     """A small real method with dropout on; the random state is left as the initialisation left it."""
     entry = method_entry(name)
     torch.manual_seed(seed)
@@ -111,5 +111,5 @@ def scripted() -> Callable[..., Scripted]:
 
 
 @pytest.fixture
-def small_method() -> Callable[..., Method]:
+def small_method() -> Callable[..., GradientMethod]:
     return make_small_man

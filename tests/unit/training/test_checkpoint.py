@@ -20,9 +20,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from multidomain.errors import ModelError
+from multidomain.methods.data import TrainingData
 from multidomain.training import checkpoint as checkpoint_module
 from multidomain.training.checkpoint import Checkpoint
-from multidomain.training.data import TrainingData
 from multidomain.training.history import Epoch, History, Listener
 from multidomain.training.loop import Trainer, TrainingSettings
 

@@ -8,7 +8,8 @@ import torch
 
 from multidomain.corpus import Corpus, Split, corpus_from_rows
 from multidomain.features.bags import BagFeatures
-from multidomain.training.data import TrainingData, training_data
+from multidomain.methods.data import TrainingData
+from multidomain.training.data import training_data
 
 #        text, label, domain, part
 ROWS = [

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from multidomain.errors import ConfigError
-from multidomain.training.data import TrainingData
+from multidomain.methods.data import TrainingData
 from multidomain.training.history import Epoch, History, Listener
 from multidomain.training.loop import Trainer, TrainingSettings
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from multidomain.methods.data import TrainingData
 from multidomain.training import prediction
-from multidomain.training.data import TrainingData
 from multidomain.training.prediction import accuracy_by_domain, predicted_probabilities, shared_features
 
 Make = Callable[..., Any]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from multidomain.methods import Batch
+from multidomain.methods.data import TrainingData
 from multidomain.nn.rows import SparseRows
 from multidomain.training import sampling
-from multidomain.training.data import TrainingData
 from multidomain.training.sampling import DomainStream, labelled_stream, text_stream
 
 
