@@ -20,6 +20,7 @@ from multidomain.bulk import predict_file
 from multidomain.corpus import CORPORA, Columns, Corpus, load_corpus, read_corpus, summarise
 from multidomain.errors import ConfigError, MultidomainError, MultidomainWarning, counted, did_you_mean
 from multidomain.evaluation import evaluate as evaluate_rows
+from multidomain.experiments.commands import reproduce_command
 from multidomain.methods import METHODS
 from multidomain.model import Model, is_model_folder
 from multidomain.pipeline import FeatureSettings, RunSettings
@@ -36,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(bench, name="bench")
+app.command("reproduce")(reproduce_command)
 out = Console(highlight=False, markup=False)  # names of domains and columns may hold brackets
 err = Console(stderr=True, highlight=False, markup=False)
 

@@ -1,0 +1,60 @@
+"""The commands of experiments: parse, call, print."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from multidomain.errors import ConfigError, counted
+from multidomain.experiments.runner import Progress, reproduce
+
+out = Console(highlight=False, markup=False)
+
+
+def reproduce_command(
+    table: Annotated[str, typer.Argument(help="table1 or table2.")],
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROW", help="A system, method or category; may be repeated."),
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="As 1-5 or 1,3; the table's own number by default.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, one thread each.")] = 1,
+    results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
+) -> None:
+    """Run all of a table that has no record yet; may be stopped and started again at any time."""
+    n = reproduce(table, results, only=only or (), seeds=_numbers(seeds), jobs=jobs, on_record=_show)
+    done = f"{counted(n, 'run')} recorded" if n else "nothing to run: all has a record"
+    out.print(f"{table}: {done} in {results / table}.jsonl", soft_wrap=True)
+    out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
+
+
+def _show(progress: Progress) -> None:
+    record = progress.record
+    test, dev = (100 * float(np.mean(list(record[part].values()))) for part in ("test", "dev"))
+    left = timedelta(seconds=round(progress.seconds_left))
+    out.print(
+        f"{progress.done}/{progress.total}  {progress.run}: test {test:.2f}, dev {dev:.2f}, "
+        f"{record['seconds']:.0f} s; about {left} left",
+        soft_wrap=True,
+    )
+
+
+def _numbers(given: str | None) -> list[int] | None:
+    """Turn ``1-3,7`` into 1, 2, 3, 7."""
+    if given is None:
+        return None
+    numbers: list[int] = []
+    try:
+        for part in given.split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise ConfigError(f"--seeds is '{given}'; expected numbers such as 1-5 or 1,3,7.")
+    return list(dict.fromkeys(numbers))

@@ -1,0 +1,105 @@
+"""The rows of the paper's tables, and the settings that make each."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+import polars as pl
+from pydantic import Field
+
+from multidomain.errors import ConfigError, did_you_mean
+from multidomain.experiments.protocols import PROTOCOLS, Protocol
+from multidomain.methods import FittedMethod, method_entry
+from multidomain.pipeline import RunSettings
+from multidomain.settings import Settings
+
+TABLES = ("table1", "table2")
+
+
+class Row(Settings):
+    """One row of a table.
+
+    Attributes
+    ----------
+    category, system
+        As the published table spells them.
+    extractor
+        What turns a document into features: ``linear`` for none.
+    seeds
+        How many; a method without randomness is run once.
+    settings, features, training
+        What differs from the defaults of `RunSettings`.
+    note
+        What a reader of the table must know about this row.
+    """
+
+    category: str
+    system: str
+    method: str
+    extractor: str
+    seeds: int = Field(3, ge=1)
+    settings: dict[str, Any] = Field(default_factory=dict)
+    features: dict[str, Any] = Field(default_factory=dict)
+    training: dict[str, Any] = Field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return what tells this row from all others of its table."""
+        return f"{self.category}/{self.system}"
+
+    @property
+    def is_random(self) -> bool:
+        """Tell whether a seed changes the outcome."""
+        return not issubclass(method_entry(self.method).method, FittedMethod)
+
+    def run_settings(self, seed: int) -> RunSettings:
+        """Return the settings of a run."""
+        values = {
+            "method": self.method,
+            "method_settings": self.settings,
+            "features": self.features,
+            "training": {**self.training, "seed": seed},
+        }
+        return RunSettings.parse(values, f"settings of row '{self.name}'")
+
+
+class Recipe(Settings):
+    """A table: how it is measured and what its rows are."""
+
+    title: str
+    protocol: str
+    published: str
+    rows: tuple[Row, ...]
+
+    @property
+    def experiment(self) -> Protocol:
+        """Return the protocol behind the name."""
+        return PROTOCOLS[self.protocol]
+
+    def published_table(self) -> pl.DataFrame:
+        """Return the paper's own figures."""
+        return pl.read_csv(resources.files(__package__).joinpath("published", self.published).read_bytes())
+
+    def only(self, names: Sequence[str]) -> list[Row]:
+        """Return the rows that are named by system, method, category, or category and system; all if none is."""
+        chosen: list[Row] = []
+        for name in names:
+            wanted = name.lower()
+            rows = [r for r in self.rows if wanted in (r.system.lower(), r.method, r.category, r.name.lower())]
+            if not rows:
+                valid = [r.system for r in self.rows] + [r.name for r in self.rows]
+                raise ConfigError(f"There is no row '{name}' in this table.{did_you_mean(name, dict.fromkeys(valid))}")
+            chosen += rows
+        return [row for row in self.rows if row in chosen] if names else list(self.rows)
+
+
+def load_recipe(table: str) -> Recipe:
+    """Return the recipe of a table by its name."""
+    if table not in TABLES:
+        raise ConfigError(f"There is no table '{table}'.{did_you_mean(table, TABLES)}")
+    text = resources.files(__package__).joinpath("recipes", f"{table}.toml").read_text(encoding="utf-8")
+    return Recipe.parse(tomllib.loads(text), f"recipe of {table}")

@@ -1,0 +1,90 @@
+"""Records of runs: one JSON line each, with all that a table and a test of significance need."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from multidomain.errors import DataError
+
+Record: TypeAlias = dict[str, Any]
+
+
+def pack(codes: np.ndarray) -> str:
+    """Return class codes, one byte each, compressed and as ASCII."""
+    return base64.b64encode(zlib.compress(codes.astype(np.uint8).tobytes(), 9)).decode("ascii")
+
+
+def unpack(packed: str) -> np.ndarray:
+    """Return the codes that `pack` was given."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(packed)), dtype=np.uint8)
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return all records of a file; a last line that was cut short by a kill is not one."""
+    if not path.exists():
+        return []
+    records = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        try:
+            if line:
+                records.append(json.loads(line))
+        except ValueError:
+            last = path.read_text(encoding="utf-8").count("\n") + 1
+            if number != last:
+                raise DataError(f"{path}, line {number}: not a record. Restore the file, or delete the line.") from None
+    return records
+
+
+def append_record(path: Path, record: Record) -> None:
+    """Add a record to a file, on a line of its own even if the file's last line was cut short."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end:
+            file.seek(end - 1)
+            if file.read(1) != b"\n":
+                _drop_last_line(path)
+        file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _drop_last_line(path: Path) -> None:
+    content = path.read_bytes()
+    os.truncate(path, content.rfind(b"\n") + 1)
+
+
+def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Tell whether a record is of the wanted run: the same row, seed, place, data and settings.
+
+    Settings that came into being after the record was written do not count: they stand at a default under which
+    nothing changes.
+    """
+    return all(_agrees(record.get(name), value) for name, value in wanted.items())
+
+
+def _agrees(recorded: Any, wanted: Any) -> bool:
+    if isinstance(recorded, dict) and isinstance(wanted, Mapping):
+        return all(name in wanted and _agrees(value, wanted[name]) for name, value in recorded.items())
+    return recorded == wanted
+
+
+@cache
+def code_hash() -> str:
+    """Return a hash of the package's source, so that a record says which code made it."""
+    digest = hashlib.sha256()
+    root = Path(str(resources.files("multidomain")))
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,202 @@
+"""Runs what has no record yet, several runs at a time, and writes a record as each ends."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from multidomain.corpus import Corpus, Split, load_corpus
+from multidomain.errors import ModelError
+from multidomain.experiments.protocols import Place
+from multidomain.experiments.recipes import Recipe, Row, load_recipe
+from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records
+from multidomain.methods import method_entry
+from multidomain.model import Model
+from multidomain.pipeline import train_model
+from multidomain.runs import machine
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training of one row."""
+
+    table: str
+    row: Row
+    seed: int | None  # None: no randomness
+    place: Place
+
+    def __str__(self) -> str:
+        seed = "" if self.seed is None else f" seed {self.seed}"
+        return f"{self.table} {self.row.name}{seed} {' '.join(str(value) for value in self.place.values())}"
+
+    def identity(self) -> dict[str, Any]:
+        """Return the part of the record that is known before the run."""
+        return {
+            "table": self.table,
+            "category": self.row.category,
+            "system": self.row.system,
+            "method": self.row.method,
+            "extractor": self.row.extractor,
+            "seed": self.seed,
+            **self.place,
+            "config": self.row.run_settings(self.seed or 0).complete(),
+        }
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a listener is told when a run has ended."""
+
+    run: Run
+    record: Record
+    done: int
+    total: int
+    seconds_left: float
+
+
+def planned_runs(table: str, recipe: Recipe, only: Sequence[str], seeds: Sequence[int] | None) -> list[Run]:
+    """Return all runs of some rows of a table, one seed of all rows before the next."""
+    runs = []
+    for row in recipe.only(only):
+        of_row = (seeds or range(1, row.seeds + 1)) if row.is_random else [None]
+        places = recipe.experiment.places(uses_unlabelled_text=method_entry(row.method).uses_unlabelled_text)
+        runs += [Run(table, row, seed, place) for seed in of_row for place in places]
+    return sorted(runs, key=lambda run: run.seed or 0)
+
+
+def without_record(runs: Iterable[Run], records: Sequence[Record]) -> list[Run]:
+    """Return the runs that no record is of."""
+    return [run for run in runs if not any(is_of(record, run.identity()) for record in records)]
+
+
+def reproduce(
+    table: str,
+    results: Path,
+    *,
+    only: Sequence[str] = (),
+    seeds: Sequence[int] | None = None,
+    jobs: int = 1,
+    on_record: Callable[[Progress], None] = lambda progress: None,
+) -> int:
+    """Run all that has no record yet in ``results/<table>.jsonl`` and return how many runs that was.
+
+    Each run has a process with one thread, so records do not depend on `jobs`. A run that is killed goes on from its
+    last checkpoint; one that has ended is never repeated.
+    """
+    path = results / f"{table}.jsonl"
+    recipe = load_recipe(table)
+    runs = without_record(planned_runs(table, recipe, only, seeds), read_records(path))
+    load_corpus(recipe.experiment.corpus)  # what is missing must be found here, and fetched once
+    clock = _Clock(runs, read_records(path), jobs)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        futures = {pool.submit(execute, run, results / ".running"): run for run in runs}
+        try:
+            for done, future in enumerate(as_completed(futures), start=1):
+                run = futures[future]
+                record = _result(future, run)
+                append_record(path, record)
+                on_record(Progress(run, record, done, len(runs), clock.left_after(run, record)))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    return len(runs)
+
+
+def _result(future: Future[Record], run: Run) -> Record:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise ModelError(
+            f"A worker process was killed, perhaps because memory ran out, at or near: {run}. The records so far are "
+            "kept; run the command again, with --jobs 1 if memory is short."
+        ) from None
+
+
+class _Clock:
+    """Guesses the time left from how long runs of the same row took."""
+
+    def __init__(self, runs: Sequence[Run], records: Sequence[Record], jobs: int):
+        self._waiting = [run.row.name for run in runs]
+        self._jobs = jobs
+        self._took: dict[str, list[float]] = {}
+        for record in records:
+            self._took.setdefault(f"{record['category']}/{record['system']}", []).append(record["seconds"])
+
+    def left_after(self, run: Run, record: Record) -> float:
+        self._waiting.remove(run.row.name)
+        self._took.setdefault(run.row.name, []).append(record["seconds"])
+        every = float(np.mean([seconds for row in self._took.values() for seconds in row]))
+        expected = [float(np.mean(self._took.get(name, [every]))) for name in self._waiting]
+        return sum(expected) / self._jobs
+
+
+def execute(run: Run, checkpoints: Path) -> Record:
+    """Train and score one run and return its record."""
+    protocol = load_recipe(run.table).experiment
+    corpus = _corpus(protocol.corpus)
+    split = protocol.split(corpus, run.place)
+    identity = run.identity()
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    checkpoint = checkpoints / f"{key}.safetensors"
+    began, began_cpu = time.monotonic(), time.process_time()
+    trained = train_model(corpus, split, run.row.run_settings(run.seed or 0), device="cpu", checkpoint_path=checkpoint)
+    seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
+    checkpoint.unlink(missing_ok=True)
+    return {
+        **identity,
+        "chosen": trained.history.chosen,
+        "best_epoch": trained.history.best_epoch or None,
+        "epochs": len(trained.history.epochs) or None,
+        **_scores(trained.model, corpus, split),
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu_seconds, 1),
+        "data": {"name": corpus.name, "sha256": corpus.content_hash()},
+        "code": code_hash(),
+        "machine": machine(),
+    }
+
+
+@cache
+def _corpus(name: str) -> Corpus:
+    return load_corpus(name)
+
+
+def _scores(model: Model, corpus: Corpus, split: Split) -> dict[str, Any]:
+    """Accuracy by domain on development, test and clean test rows, and the answers to all test rows."""
+    codes = np.array([model.classes.index(label) for label in corpus.labels[split.test]])
+    answers = _answers(model, corpus, split.test)
+    domains = corpus.domains[split.test]
+    names = [name for name in corpus.domain_names if (domains == name).any()]
+    clean = np.isin(split.test, split.clean_test(corpus))
+    correct = answers == codes
+    dev_labels = np.array([model.classes.index(label) for label in corpus.labels[split.dev]])
+    dev_correct = _answers(model, corpus, split.dev) == dev_labels
+    return {
+        "classes": list(model.classes),
+        "dev": _accuracies(dev_correct, corpus.domains[split.dev]),
+        "test": _accuracies(correct, domains),
+        "clean": _accuracies(correct[clean], domains[clean]),
+        "clean_rows": {name: int((clean & (domains == name)).sum()) for name in names},
+        "predictions": {name: pack(answers[domains == name]) for name in names},
+        "truth": {name: pack(codes[domains == name]) for name in names},
+    }
+
+
+def _answers(model: Model, corpus: Corpus, rows: np.ndarray) -> np.ndarray:
+    return model.predict_proba(corpus.documents[rows], list(corpus.domains[rows])).argmax(axis=1)
+
+
+def _accuracies(correct: np.ndarray, domains: np.ndarray) -> dict[str, float]:
+    return {name: float(correct[domains == name].mean()) for name in dict.fromkeys(domains)}
