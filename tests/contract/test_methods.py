@@ -15,21 +15,25 @@ from scipy.sparse import csr_matrix
 
 from multidomain.corpus import Corpus, Split, corpus_from_rows
 from multidomain.errors import ConfigError, DataError, MultidomainWarning
-from multidomain.methods import METHODS
+from multidomain.methods import METHODS, FittedMethod, GradientMethod
 from multidomain.model import Model
 from multidomain.pipeline import RunSettings, Trained, train_model
-from multidomain.training.history import Listener
+from multidomain.training.history import History, Listener
 
 # Settings that make a method small; those it does not have are left out. Then its variants.
-SMALL = {"hidden": (8,), "shared_size": 6, "private_size": 4, "lr": 0.01, "k": 2, "dropout": 0.1}
+SMALL = {"hidden": (8,), "shared_size": 6, "private_size": 4, "lr": 0.01, "k": 2, "dropout": 0.1, "layers": 2}
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "man-nll": [{}, {"category": "shared"}, {"norm": "per-domain"}],
     "man-l2": [{}],
     "mlp": [{"category": "shared"}, {"category": "domain-specific"}],
+    **{name: [{"category": "shared"}, {"category": "domain-specific"}] for name in ("ls", "svm", "lr")},
+    "self-training": [{"base": "fa-lr"}, {"base": "ls"}, {"base": "cmsc-svm"}, {"base": "msda"}],
 }
 CASES = [(name, variant) for name in METHODS for variant in VARIANTS.get(name, [{}])]
 CASE_IDS = [" ".join([name, *map(str, variant.values())]) for name, variant in CASES]
 every_method = pytest.mark.parametrize(("name", "variant"), CASES, ids=CASE_IDS)
+stepped = [case for case in CASES if issubclass(METHODS[case[0]].method, GradientMethod)]
+every_method_with_steps = pytest.mark.parametrize(("name", "variant"), stepped)
 
 WORDS = {"x": "fine splendid superb", "y": "awful dreadful poor", "z": "plain usual middling"}
 
@@ -101,8 +105,18 @@ def train(name: str, variant: Mapping[str, Any], kind: str, **options: Any) -> T
         return train_model(*data(kind), settings(name, variant, **training), **options)
 
 
-def cannot(variant: Mapping[str, Any], kind: str) -> bool:
-    return variant.get("category") == "domain-specific" and kind == "one unlabelled"
+def refusal(name: str, variant: Mapping[str, Any], kind: str) -> str | None:
+    """What the error must say where a method cannot do a thing."""
+    if domain_specific(variant) and kind == "one unlabelled":
+        return "from its own labels, and 'pans' has none"
+    if name == "self-training" and kind != "one unlabelled":
+        return "learns from unlabelled text, and there is none"
+    return None
+
+
+def possible(name: str) -> str:
+    """A corpus that the method can be trained on."""
+    return "one unlabelled" if name == "self-training" else "two domains"
 
 
 def domain_specific(variant: Mapping[str, Any]) -> bool:
@@ -112,8 +126,8 @@ def domain_specific(variant: Mapping[str, Any]) -> bool:
 @every_corpus
 @every_method
 def test_fit_predict_save_load(name: str, variant: dict[str, Any], kind: str, tmp_path: Path):
-    if cannot(variant, kind):
-        with pytest.raises(ConfigError, match="from its own labels, and 'pans' has none"):
+    if message := refusal(name, variant, kind):
+        with pytest.raises(ConfigError, match=message):
             train(name, variant, kind)
         return
     trained = train(name, variant, kind, training={"max_epochs": 16, "patience": 16})
@@ -134,9 +148,11 @@ def test_fit_predict_save_load(name: str, variant: dict[str, Any], kind: str, tm
     np.testing.assert_allclose(model.predict_proba(documents[::-1], domains[::-1])[::-1], p, rtol=1e-4, atol=1e-6)
 
     history = trained.history
-    assert 1 <= history.best_epoch <= len(history.epochs) <= 16
-    assert all(np.isfinite(list(epoch.log.values())).all() for epoch in history.epochs)
-    assert history.epochs[history.best_epoch - 1].dev_accuracy == max(e.dev_accuracy for e in history.epochs)
+    if issubclass(METHODS[name].method, FittedMethod):
+        assert history.epochs == [] and history.chosen
+    else:
+        assert history.chosen == {}
+        check_epochs(history)
 
     model.save(tmp_path)
     loaded = Model.load(tmp_path)
@@ -150,9 +166,15 @@ def test_fit_predict_save_load(name: str, variant: dict[str, Any], kind: str, tm
         np.testing.assert_array_equal(loaded.shared_features(documents), features)
 
 
+def check_epochs(history: History) -> None:
+    assert 1 <= history.best_epoch <= len(history.epochs) <= 16
+    assert all(np.isfinite(list(epoch.log.values())).all() for epoch in history.epochs)
+    assert history.epochs[history.best_epoch - 1].dev_accuracy == max(e.dev_accuracy for e in history.epochs)
+
+
 @every_method
 def test_a_seed_makes_a_run_repeatable(name: str, variant: dict[str, Any]):
-    a, b = (train(name, variant, "two domains").model.method.state_dict() for _ in range(2))
+    a, b = (train(name, variant, possible(name)).model.method.state_dict() for _ in range(2))
     assert all(torch.equal(a[key], b[key]) for key in a)
 
 
@@ -170,9 +192,9 @@ class Interrupt(Listener):
 
 
 @pytest.mark.parametrize("kind", ["one unlabelled", "one domain"])
-@every_method
+@every_method_with_steps
 def test_an_interrupted_run_goes_on_to_the_same_end(name: str, variant: dict[str, Any], kind: str, tmp_path: Path):
-    if cannot(variant, kind):
+    if refusal(name, variant, kind):
         pytest.skip("a domain-specific model needs labels in every domain")
     path = tmp_path / "checkpoint"
     every_step = {"checkpoint_seconds": 0}
@@ -188,7 +210,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(name: str, variant: dict[str
 
 @every_method
 def test_unseen_domains(name: str, variant: dict[str, Any]):
-    model = train(name, variant, "two domains").model
+    model = train(name, variant, possible(name)).model
     texts = ["splendid book", "awful pan"]
     if domain_specific(variant):
         for domains in (None, [None, None]):

@@ -42,7 +42,9 @@ def documents(rows_of_each: int, seed: int, shift: float) -> Examples:
 def training_documents(shift: float) -> TrainingData:
     labelled = documents(160, seed=1, shift=shift)
     nothing = Examples(SparseRows(csr_matrix((0, WORDS), dtype=np.float32)), np.empty(0, int), np.empty(0, int))
-    return TrainingData(TASK, ("no", "yes"), labelled, Examples(labelled.x, labelled.d), nothing)
+    return TrainingData(
+        TASK, ("no", "yes"), labelled, Examples(labelled.x, labelled.d), nothing, np.ones(len(labelled), bool)
+    )
 
 
 def network(name: str, lam: float, norm: str, seed: int) -> MAN:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from multidomain.errors import ConfigError, DataError, quoted
 from multidomain.nn.rows import Rows
 from multidomain.settings import Settings
 
@@ -39,6 +40,22 @@ class Task:
     n_classes: int
     domains: tuple[str, ...]
     labelled: tuple[int, ...]
+
+    def check_labels_everywhere(self) -> None:
+        """Refuse a domain without labels, for models that learn each domain from its own."""
+        without = [name for d, name in enumerate(self.domains) if d not in self.labelled]
+        if without:
+            raise ConfigError(
+                f"A domain-specific model learns each domain from its own labels, and {quoted(without)} "
+                "has none. Leave it out, or use category 'shared' or 'shared-private'."
+            )
+
+    def unknown_domain(self) -> DataError:
+        """Return the error of a domain-specific model that is asked about a domain it does not know."""
+        return DataError(
+            "A domain-specific model knows nothing about a domain that was not in its training data, "
+            f"only about {quoted(self.domains)}. Name one of these, or train shared features."
+        )
 
 
 @dataclass(frozen=True)

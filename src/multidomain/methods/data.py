@@ -12,14 +12,31 @@ from multidomain.nn.rows import SparseRows
 
 @dataclass(frozen=True)
 class Examples:
-    """Encoded rows: features, domain codes and, where they may be seen, class codes."""
+    """Encoded rows.
+
+    Attributes
+    ----------
+    x, d
+        Features and domain codes.
+    y
+        Class codes, where they may be seen.
+    weight
+        How much each row counts; None is 1. Only methods that are fitted at once look at it.
+    """
 
     x: SparseRows
     d: np.ndarray
     y: np.ndarray | None = None
+    weight: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def where(self, chosen: np.ndarray) -> Examples:
+        """Return the rows that a mask or row numbers choose."""
+        x = SparseRows(self.x.matrix()[chosen], self.x.device)
+        y, weight = (None if values is None else values[chosen] for values in (self.y, self.weight))
+        return Examples(x, self.d[chosen], y, weight)
 
 
 @dataclass(frozen=True)
@@ -32,6 +49,8 @@ class TrainingData:
         Rows to learn from, all text that may be seen, rows to select on.
     classes
         Class names in the order of their codes.
+    text_has_label
+        Which rows of `text` are among `labelled`.
     words
         The n-gram behind each column of the features; None where that is not known.
     """
@@ -41,4 +60,5 @@ class TrainingData:
     labelled: Examples
     text: Examples
     dev: Examples
+    text_has_label: np.ndarray
     words: tuple[str, ...] | None = None

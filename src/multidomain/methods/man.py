@@ -7,10 +7,10 @@ from typing import Annotated, Literal, Self
 import torch
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
-from torch.optim import Adam, Optimizer
+from torch.optim import Adam
 
-from multidomain.errors import ConfigError, DataError, quoted
-from multidomain.methods.base import GradientMethod, Stream, Task
+from multidomain.methods.base import Stream, Task
+from multidomain.methods.network import NetworkMethod, descend
 from multidomain.nn.extractors import MLPExtractor
 from multidomain.nn.heads import Head
 from multidomain.nn.norm import Norm
@@ -49,7 +49,7 @@ class MANSettings(Settings):
         return self
 
 
-class MAN(GradientMethod):
+class MAN(NetworkMethod):
     """Multinomial Adversarial Network for multi-domain text classification.
 
     A shared extractor and one for each labelled domain feed a classifier; a discriminator over all
@@ -83,12 +83,8 @@ class MAN(GradientMethod):
         s, N = settings, len(task.domains)
         private_hidden = s.hidden if s.private_hidden is None else s.private_hidden
         shared, private = s.category != "domain-specific", s.category != "shared"
-        if not shared and len(task.labelled) < N:
-            without = [name for d, name in enumerate(task.domains) if d not in task.labelled]
-            raise ConfigError(
-                f"A domain-specific model learns each domain from its own labels, and {quoted(without)} "
-                "has none. Leave it out, or use category 'shared' or 'shared-private'."
-            )
+        if not shared:
+            task.check_labels_everywhere()
         self.F_s = MLPExtractor(1, task.n_inputs, s.hidden, s.shared_size, s.dropout) if shared else None
         self.F_d = (
             MLPExtractor(len(task.labelled), task.n_inputs, private_hidden, s.private_size, s.dropout)
@@ -103,28 +99,9 @@ class MAN(GradientMethod):
             self.J_D, self.J_Fs = objective.J_D, objective.J_Fs
 
     def start_training(self) -> None:
-        lr = self.settings.lr
-        extractors = [F for F in (self.F_s, self.F_d) if F is not None]
-        parameters = [p for module in (*extractors, self.C) for p in module.parameters()]
-        tables = []
-        if parameters[0].device.type == "cpu":  # elsewhere the first layer is updated as a whole
-            from multidomain.nn.row_adam import RowAdam  # here: prediction must not wait for a compiler
-
-            tables = [F.first_weight for F in extractors]
-            rows = RowAdam(tables, lr=lr)
-            for F in extractors:
-                F.row_optimiser = rows
-            self.optimisers["rows"] = rows
-        others = [p for p in parameters if not any(p is table for table in tables)]
-        self.optimisers["main"] = Adam(others, lr=lr, fused=True)
+        self.start_optimisers(self.settings.lr, [self.C])
         if self.D is not None:
-            self.optimisers["D"] = Adam(self.D.parameters(), lr=lr, fused=True)
-
-    def end_training(self) -> None:
-        super().end_training()
-        for F in (self.F_s, self.F_d):
-            if F is not None:
-                F.row_optimiser = None
+            self.optimisers["D"] = Adam(self.D.parameters(), lr=self.settings.lr, fused=True)
 
     def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
         log: dict[str, Tensor] = {}
@@ -141,8 +118,7 @@ class MAN(GradientMethod):
                 j_Fs = self.J_Fs(self.D(f_s_of_text))
             loss = loss + self.settings.lam * j_Fs
             log["J_Fs"] = j_Fs.detach()
-        main = [self.optimisers[name] for name in ("main", "rows") if name in self.optimisers]
-        _descend(main, loss)  # line 21
+        self.descend(loss)  # line 21
         return log
 
     def _update_D(self, U: Stream, updates: int) -> dict[str, Tensor]:
@@ -153,7 +129,7 @@ class MAN(GradientMethod):
         for f in f_s:  # (N, B, shared_size)
             logits = self.D(f)
             j_D = self.J_D(logits)
-            _descend([self.optimisers["D"]], j_D)
+            descend([self.optimisers["D"]], j_D)
         correct = logits.argmax(-1) == torch.arange(N, device=logits.device)[:, None]
         return {"J_D": j_D.detach(), "D_accuracy": correct.double().mean()}
 
@@ -196,19 +172,8 @@ class MAN(GradientMethod):
         if d in self.task.labelled:
             return self.F_d(x, copy=self.task.labelled.index(d))
         if self.F_s is None:
-            raise DataError(
-                "A domain-specific model knows nothing about a domain that was not in its training data, "
-                f"only about {quoted(self.task.domains)}. Name one of these, or train shared features."
-            )
+            raise self.task.unknown_domain()
         return x.value.new_zeros(1, len(x), self.settings.private_size)
 
     def shared_features(self, x: Rows) -> Tensor | None:
         return None if self.F_s is None else self.F_s(x).squeeze(0)
-
-
-def _descend(optimisers: list[Optimizer], loss: Tensor) -> None:
-    for optimiser in optimisers:
-        optimiser.zero_grad()
-    loss.backward()
-    for optimiser in optimisers:
-        optimiser.step()

@@ -9,10 +9,20 @@ from typing import Any
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.features.bags import Weighting
 from multidomain.methods.base import Method, Task
+from multidomain.methods.cmsc import CMSC
+from multidomain.methods.dann import DANN, MDAN
+from multidomain.methods.feature_augmentation import RMTL, FeatureAugmentation
+from multidomain.methods.linear import Linear
 from multidomain.methods.man import MAN
+from multidomain.methods.msda import MSDA
+from multidomain.methods.mtl_graph import MTLGraph
+from multidomain.methods.self_training import SelfTraining
 from multidomain.settings import Settings
 
-_MAN_PAPER = "Chen and Cardie 2018, Multinomial Adversarial Networks for Multi-Domain Text Classification"
+_MAN = "Chen and Cardie 2018, Multinomial Adversarial Networks for Multi-Domain Text Classification"
+_CMSC = "Wu and Huang 2015, Collaborative Multi-Domain Sentiment Classification"
+_FA = "Daumé III 2007, Frustratingly Easy Domain Adaptation"
+_MDAN = "Zhao et al. 2018, Adversarial Multiple Source Domain Adaptation"
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,8 @@ class MethodEntry:
         Settings whose default differs from the class's.
     weighting
         What it reads of a document unless told otherwise.
+    words
+        What the words behind the features are needed for, if they are.
     unused
         Settings of the class that have no effect in this method.
     """
@@ -40,6 +52,7 @@ class MethodEntry:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     weighting: Weighting = "counts"
+    words: str = ""
 
     def settings(self, values: Mapping[str, Any]) -> Settings:
         """Check a user's settings, all at once, and add the defaults."""
@@ -49,48 +62,139 @@ class MethodEntry:
             {**self.defaults, **values}, f"settings of method '{self.name}'", refused=refused, fixed=self.fixed
         )
 
+    @property
+    def labels(self) -> str:
+        """Say where training needs labels."""
+        own = ", with category 'domain-specific' in every one" if "category" in self._open_settings else ""
+        return f"in one domain or more{own}"
+
+    @property
+    def _open_settings(self) -> set[str]:
+        fields = set(self.method.settings_type.model_fields)
+        return fields - set(self.fixed) - set(self.unused)
+
     def build(self, task: Task, settings: Settings) -> Method:
         """Make an untrained network."""
         return self.method(task, settings)
 
 
+def _man(name: str, summary: str, **options: Any) -> MethodEntry:
+    return MethodEntry(name, summary, _MAN, MAN, **options)
+
+
+def _without_adversary(name: str, summary: str, **options: Any) -> MethodEntry:
+    fixed = {"adversary": None, **options.pop("fixed", {})}
+    unused = ("lam", "k", "warm_up")
+    return _man(name, summary, uses_unlabelled_text=False, fixed=fixed, unused=unused, **options)
+
+
+def _convex(name: str, summary: str, paper: str, method: type[Method], **options: Any) -> MethodEntry:
+    options = {"uses_unlabelled_text": False, "weighting": "tfidf", **options}
+    return MethodEntry(name, summary, paper, method, **options)
+
+
+_LOSS_NAMES: dict[str, str] = {"ls": "least squares", "svm": "support vector machine", "lr": "logistic regression"}
+
 METHODS: dict[str, MethodEntry] = {
     entry.name: entry
     for entry in (
-        MethodEntry(
+        _man(
             "man-nll",
             "shared and private features, an adversary with the NLL loss",
-            _MAN_PAPER,
-            MAN,
             uses_unlabelled_text=True,
             fixed={"adversary": "nll"},
         ),
-        MethodEntry(
+        _man(
             "man-l2",
             "shared and private features, an adversary with the least-squares loss",
-            _MAN_PAPER,
-            MAN,
             uses_unlabelled_text=True,
             fixed={"adversary": "l2"},
         ),
-        MethodEntry(
-            "sp",
-            "shared and private features, no adversary",
-            _MAN_PAPER,
-            MAN,
-            uses_unlabelled_text=False,
-            fixed={"adversary": None, "category": "shared-private"},
-            unused=("lam", "k", "warm_up"),
-        ),
-        MethodEntry(
+        _without_adversary("sp", "shared and private features, no adversary", fixed={"category": "shared-private"}),
+        _without_adversary(
             "mlp",
             "one network for all domains (category 'shared') or one for each ('domain-specific')",
-            _MAN_PAPER,
-            MAN,
-            uses_unlabelled_text=False,
-            fixed={"adversary": None},
             defaults={"category": "shared"},
-            unused=("lam", "k", "warm_up"),
+        ),
+        MethodEntry(
+            "dann",
+            "shared features, an adversary that tells labelled domains from the others",
+            "Ganin et al. 2016, Domain-Adversarial Training of Neural Networks",
+            DANN,
+            uses_unlabelled_text=True,
+        ),
+        MethodEntry(
+            "mdan-hmax",
+            "an adversary for each labelled domain; trains on the worst of them",
+            _MDAN,
+            MDAN,
+            uses_unlabelled_text=True,
+            fixed={"combine": "max"},
+            unused=("gamma",),
+        ),
+        MethodEntry(
+            "mdan-smax",
+            "an adversary for each labelled domain; trains on all, most on the worst",
+            _MDAN,
+            MDAN,
+            uses_unlabelled_text=True,
+            fixed={"combine": "softmax"},
+        ),
+        MethodEntry(
+            "msda",
+            "features that undo noise in all text, then a support vector machine",
+            "Chen et al. 2012, Marginalized Denoising Autoencoders for Domain Adaptation",
+            MSDA,
+            uses_unlabelled_text=True,
+        ),
+        *(
+            _convex(loss, f"{name}, one for all domains or one for each", _CMSC, Linear, fixed={"loss": loss})
+            for loss, name in _LOSS_NAMES.items()
+        ),
+        _convex(
+            "fa-lr",
+            "logistic regression on features and a copy of them for each domain",
+            _FA,
+            FeatureAugmentation,
+            fixed={"loss": "lr"},
+        ),
+        _convex(
+            "fa-svm",
+            "support vector machine on features and a copy of them for each domain",
+            _FA,
+            FeatureAugmentation,
+            fixed={"loss": "svm"},
+        ),
+        _convex(
+            "rmtl",
+            "support vector machine, weights of all domains and a difference for each",
+            "Evgeniou and Pontil 2004, Regularized Multi-Task Learning",
+            RMTL,
+        ),
+        _convex(
+            "mtl-graph",
+            "weights of each domain, drawn towards those of the others",
+            "Zhou et al. 2012, MALSAR: Multi-tAsk Learning via StructurAl Regularization",
+            MTLGraph,
+        ),
+        *(
+            _convex(
+                f"cmsc-{loss}",
+                f"{name}, global weights and a difference for each domain, alike in similar domains",
+                _CMSC,
+                CMSC,
+                fixed={"loss": loss},
+                uses_unlabelled_text=True,
+                words="for a lexicon, if one is given",
+            )
+            for loss, name in _LOSS_NAMES.items()
+        ),
+        _convex(
+            "self-training",
+            "a method that is fitted at once (setting 'base') and learns from its own surest answers",
+            "Yarowsky 1995, Unsupervised Word Sense Disambiguation Rivaling Supervised Methods",
+            SelfTraining,
+            uses_unlabelled_text=True,
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,18 @@ class Rows:
             torch.cat([self.offset, other.offset[1:] + self.offset[-1]]),
         )
 
+    def blocks(self, chosen: Sequence[int], size: int) -> Rows:
+        """Return some of the blocks of `size` rows that these rows are made of."""
+        device = self.offset.device
+        rows = torch.cat([torch.arange(b * size, (b + 1) * size, device=device) for b in chosen] or [self.index[:0]])
+        return _taken(self.index, self.value, self.offset, rows)
+
+    def to_dense(self, n_columns: int) -> Tensor:
+        """Return the rows with their zeros, shape (rows, n_columns)."""
+        dense = self.value.new_zeros(len(self), n_columns)
+        dense[self.row_of_value, self.index] = self.value
+        return dense
+
     @property
     def row_of_value(self) -> Tensor:
         """Return the row of each value, shape (non-zeros,)."""
@@ -72,10 +85,14 @@ class SparseRows:
     def take(self, rows: np.ndarray | Tensor) -> Rows:
         """Cut the given rows, in the given order; a row may be wanted twice."""
         chosen = torch.as_tensor(rows, dtype=torch.int64, device=self._start.device).reshape(-1)
-        start = self._start[chosen]
-        lengths = self._start[chosen + 1] - start
-        offset = torch.zeros(len(chosen) + 1, dtype=torch.int64, device=start.device)
-        torch.cumsum(lengths, 0, out=offset[1:])
-        at = torch.repeat_interleave(start - offset[:-1], lengths)
-        at += torch.arange(len(at), device=at.device)
-        return Rows(self._index[at], self._value[at], offset)
+        return _taken(self._index, self._value, self._start, chosen)
+
+
+def _taken(index: Tensor, value: Tensor, start_of_row: Tensor, chosen: Tensor) -> Rows:
+    start = start_of_row[chosen]
+    lengths = start_of_row[chosen + 1] - start
+    offset = torch.zeros(len(chosen) + 1, dtype=torch.int64, device=start.device)
+    torch.cumsum(lengths, 0, out=offset[1:])
+    at = torch.repeat_interleave(start - offset[:-1], lengths)
+    at += torch.arange(len(at), device=at.device)
+    return Rows(index[at], value[at], offset)

@@ -18,6 +18,11 @@ def J_C(logits: Tensor, y: Tensor) -> Tensor:
     y
         Class codes, shape (labelled domains, B).
     """
+    return J_C_of_domain(logits, y).sum()
+
+
+def J_C_of_domain(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the terms of the sum that is `J_C`, shape (labelled domains,)."""
     log_p = torch.log_softmax(logits, dim=-1)
     # Mean, not sum: lam must keep its meaning when the batch size changes (decision 2).
-    return -log_p.gather(-1, y.unsqueeze(-1)).squeeze(-1).mean(dim=1).sum()
+    return -log_p.gather(-1, y.unsqueeze(-1)).squeeze(-1).mean(dim=1)

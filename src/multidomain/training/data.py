@@ -45,5 +45,6 @@ def training_data(corpus: Corpus, split: Split, features: BagFeatures, device: t
         labelled=examples(train, with_labels=True),
         text=examples(text, with_labels=False),
         dev=examples(split.dev[known], with_labels=True),
+        text_has_label=np.isin(text, train),
         words=None if features.vocabulary is None else tuple(features.vocabulary),
     )

@@ -45,6 +45,7 @@ def make_training_data(
         labelled=make_examples(list(labelled), n_classes, seed=1),
         text=make_examples(list(text), n_classes, seed=2, labels=False),
         dev=make_examples(list(dev), n_classes, seed=3),
+        text_has_label=np.zeros(sum(text), dtype=bool),
     )
 
 

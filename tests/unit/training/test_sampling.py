@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -182,9 +183,7 @@ def test_balanced_labelled_stream(training_data_of: Callable[..., TrainingData])
     data = training_data_of(labelled=(10, 10), text=(10, 10), dev=(2, 2))
     y = np.zeros(20, dtype=int)
     y[[3, 14, 15, 16]] = 1  # 1 of 10 and 3 of 10
-    data = TrainingData(
-        data.task, data.classes, type(data.labelled)(data.labelled.x, data.labelled.d, y), data.text, data.dev
-    )
+    data = replace(data, labelled=replace(data.labelled, y=y))
     balanced = labelled_stream(data, 6, 0, balanced=True).sample(30).y.double().reshape(30, 2, 6)
     as_it_is = labelled_stream(data, 6, 0, balanced=False).sample(30).y.double().reshape(30, 2, 6)
     np.testing.assert_allclose(balanced.mean(dim=(0, 2)), [0.5, 0.5], atol=0.03)

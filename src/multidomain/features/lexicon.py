@@ -1,0 +1,50 @@
+"""Sentiment lexicons: words and how positive they are."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from multidomain.errors import ConfigError, DataError
+
+VADER = "vader"
+
+
+def read_lexicon(name_or_path: str) -> dict[str, float]:
+    """Return a value from -1 to 1 for each word.
+
+    Parameters
+    ----------
+    name_or_path
+        ``vader`` (of the package vaderSentiment, extra ``lexicon``), or a file with a word, a tab and a number on
+        each line; further columns are not read. Values are divided by the largest.
+    """
+    if name_or_path == VADER:
+        try:
+            file = resources.files("vaderSentiment").joinpath("vader_lexicon.txt")
+        except ModuleNotFoundError:
+            raise ConfigError(
+                "The lexicon 'vader' is in the package vaderSentiment, which is not installed. Install "
+                "'multidomain[lexicon]', or give a file of words and values."
+            ) from None
+        lines = file.read_text(encoding="utf-8").splitlines()
+    else:
+        try:
+            lines = Path(name_or_path).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"The lexicon {name_or_path} cannot be read: {error}.") from None
+    values: dict[str, float] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        word, _, rest = line.partition("\t")
+        try:
+            values[word.strip().lower()] = float(rest.split("\t")[0])
+        except ValueError:
+            raise DataError(
+                f"{name_or_path}, line {number}: expected a word, a tab and a number, got {line[:60]!r}."
+            ) from None
+    largest = max((abs(value) for value in values.values()), default=0.0)
+    if not largest:
+        raise DataError(f"The lexicon {name_or_path} has no word with a value other than 0.")
+    return {word: value / largest for word, value in values.items()}

@@ -1,0 +1,133 @@
+"""Feature augmentation, and the regularised multi-task learning that it is a case of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.sparse import csr_matrix, hstack
+
+from multidomain.methods.base import Task
+from multidomain.methods.data import Examples, TrainingData
+from multidomain.methods.linear_base import C_GRID, LinearMethod, Weights, solve_one
+from multidomain.objectives.margin import Loss
+from multidomain.settings import Settings
+
+
+class FeatureAugmentationSettings(Settings):
+    """Settings; `C` of None is chosen on development rows."""
+
+    loss: Loss = "lr"
+    C: float | None = Field(None, gt=0)
+
+
+class FeatureAugmentation(LinearMethod):
+    r"""A linear model on shared features and a copy of them for each domain.
+
+    A document `x` of domain `d` is read as `x` followed by one block for each labelled domain, all zero but for
+    block `d`, which is `x` again:
+
+    .. math::
+        \min_{w_0, v_d, b} \tfrac12 \|w_0\|^2 + \tfrac12 \sum_d \|v_d\|^2
+        + C \sum_d \sum_i \ell(y_i, x_i \cdot (w_0 + v_d) + b)
+
+    with the logistic loss (``fa-lr``) or the squared hinge (``fa-svm``). A domain without labels has
+    :math:`v_d = 0`.
+
+    Paper
+    -----
+    H. Daumé III. Frustratingly Easy Domain Adaptation. ACL 2007.
+
+    Symbols
+    -------
+    w_0, v_d : weights of the shared features and of the copies
+    C : weight of the loss
+
+    Departures
+    ----------
+    Several domains where the paper has a source and a target.
+    """
+
+    settings_type = FeatureAugmentationSettings
+    settings: FeatureAugmentationSettings
+
+    def __init__(self, task: Task, settings: FeatureAugmentationSettings):
+        super().__init__(task, settings, own_weights=True)
+        self.calibrates = settings.loss != "lr"
+
+    def candidates(self) -> Sequence[Mapping[str, Any]]:
+        return [{"C": C} for C in (C_GRID if self.settings.C is None else [self.settings.C])]
+
+    def solve(self, data: TrainingData, values: Mapping[str, Any]) -> Weights:
+        return solve_augmented(self.task, data.labelled, self.settings.loss, values["C"], mu=1.0)
+
+
+class RMTLSettings(Settings):
+    """Settings; values of None are chosen on development rows."""
+
+    C: float | None = Field(None, gt=0)
+    mu: float | None = Field(None, gt=0)
+
+
+class RMTL(LinearMethod):
+    r"""Regularised multi-task learning: each domain's weights are those of all domains plus a difference.
+
+    .. math::
+        \min_{w_0, v_d, b} \tfrac{\mu}{2} \|w_0\|^2 + \tfrac12 \sum_d \|v_d\|^2
+        + C \sum_d \sum_i \max(0, 1 - y_i (x_i \cdot (w_0 + v_d) + b))
+
+    The larger :math:`\mu`, the less the domains share. As the paper shows, this is a support vector machine on
+    :math:`(x / \sqrt\mu, 0, \dots, x, \dots, 0)`, which is how it is solved.
+
+    Paper
+    -----
+    T. Evgeniou and M. Pontil. Regularized Multi-Task Learning. KDD 2004.
+
+    Symbols
+    -------
+    w_0, v_d : weights of all domains, difference of domain d
+    C, mu : weight of the loss, penalty on what is shared against what is not
+        (the paper's lambda_1 = T / (2C) and lambda_2 = mu / (2C) for T tasks)
+
+    Departures
+    ----------
+    One bias for all domains; more than two classes are one against the rest.
+    """
+
+    settings_type = RMTLSettings
+    settings: RMTLSettings
+    calibrates = True
+
+    def __init__(self, task: Task, settings: RMTLSettings):
+        super().__init__(task, settings, own_weights=True)
+
+    def candidates(self) -> Sequence[Mapping[str, Any]]:
+        s = self.settings
+        costs: Sequence[float] = C_GRID[::2] if s.C is None else [s.C]
+        return [{"C": C, "mu": mu} for C in costs for mu in ((0.1, 0.3, 1.0, 3.0) if s.mu is None else [s.mu])]
+
+    def solve(self, data: TrainingData, values: Mapping[str, Any]) -> Weights:
+        return solve_augmented(self.task, data.labelled, "hinge", values["C"], values["mu"])
+
+
+def solve_augmented(task: Task, rows: Examples, loss: Loss | Literal["hinge"], C: float, mu: float) -> Weights:
+    """Solve on features divided by the root of `mu`, followed by a copy of them for each labelled domain."""
+    assert rows.y is not None
+    x, n, share = rows.x.matrix(), task.n_inputs, mu**-0.5
+    weight, bias = solve_one(loss, _augmented(x, rows.d, task.labelled, share), rows.y, rows.weight, task.n_classes, C)
+    blocks = weight.reshape(1 + len(task.labelled), n, task.n_classes)
+    out = np.repeat(blocks[:1] * share, 1 + len(task.domains), axis=0)
+    for block, d in enumerate(task.labelled, start=1):
+        out[1 + d] += blocks[block]
+    return Weights(out, np.repeat(bias[None], len(out), axis=0))
+
+
+def _augmented(x: csr_matrix, d: np.ndarray, labelled: Sequence[int], share: float) -> csr_matrix:
+    block_of = np.full(max(labelled) + 1, -1)
+    block_of[list(labelled)] = np.arange(len(labelled))
+    row_of = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+    columns = x.indices + block_of[d[row_of]] * x.shape[1]
+    own = csr_matrix((x.data, columns, x.indptr), shape=(x.shape[0], x.shape[1] * len(labelled)))
+    return hstack([x * share, own], format="csr")

@@ -1,0 +1,155 @@
+"""Marginalised stacked denoising autoencoders, then a linear support vector machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from sklearn.svm import SVC
+from torch import Tensor, nn
+
+from multidomain.methods.base import FittedMethod, Task, Tried
+from multidomain.methods.data import Examples, TrainingData
+from multidomain.methods.linear_base import best_scale
+from multidomain.methods.selection import fit_best, mean_accuracy
+from multidomain.nn.rows import Rows, SparseRows
+from multidomain.settings import Settings
+
+_BLOCK = 1024  # rows that are dense at a time
+_C_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+
+
+class MSDASettings(Settings):
+    """Settings; `C` of None is chosen on development rows."""
+
+    layers: int = Field(5, ge=1)
+    noise: float = Field(0.5, gt=0, lt=1)
+    ridge: float = Field(1e-5, gt=0)
+    C: float | None = Field(None, gt=0)
+
+
+class MSDA(FittedMethod):
+    r"""Features that reconstruct all text from corrupted text, layer by layer; a linear SVM on all layers.
+
+    A layer learns to undo noise that sets each feature to 0 with probability `p`. The expectation over all corruptions
+    has a closed form: with the scatter matrix :math:`S = \sum_i \tilde h_i \tilde h_i^\top` of the layer's inputs,
+    each with a constant 1 appended, and :math:`q = (1-p, \dots, 1-p, 1)`,
+
+    .. math::
+        W = P Q^{-1}, \quad Q_{jk} = S_{jk} q_j q_k \;(j \ne k), \quad Q_{jj} = S_{jj} q_j + \eta,
+        \quad P_{jk} = S_{jk} q_k, \qquad h \leftarrow \tanh(W \tilde h)
+
+    The classifier reads the input and all layers:
+    :math:`\min_{w, b} \tfrac12 \|w\|^2 + C \sum_i \max(0, 1 - y_i (w \cdot h_i + b))`.
+
+    Paper
+    -----
+    M. Chen, Z. Xu, K. Q. Weinberger and F. Sha. Marginalized Denoising Autoencoders for Domain Adaptation. ICML 2012.
+
+    Symbols
+    -------
+    W : weights of a layer
+    noise, layers : p, and how many layers
+    ridge, C : eta, weight of the classifier's loss
+
+    Departures
+    ----------
+    All features are reconstructed, not only the frequent ones. In float32 and by blocks of rows: S takes 4 bytes for
+    each pair of features, so 5,000 features need 100 MB a layer, in memory and in the saved model. The support vector
+    machine is solved on the products of the rows (libsvm); more than two classes are one against the rest.
+    """
+
+    settings_type = MSDASettings
+    settings: MSDASettings
+
+    def __init__(self, task: Task, settings: MSDASettings):
+        super().__init__(task, settings)
+        n, layers = task.n_inputs, settings.layers
+        self.W = nn.Parameter(torch.zeros(layers, n + 1, n), requires_grad=False)
+        self.weight = nn.Parameter(torch.zeros((layers + 1) * n, task.n_classes), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(task.n_classes), requires_grad=False)
+
+    def fit(self, data: TrainingData, tried: Tried) -> dict[str, Any]:
+        self._fit_layers(data.text.x)
+        h, h_dev = self._all_layers(data.labelled.x), self._all_layers(data.dev.x)
+        products = (h @ h.T).astype(np.float64)
+        costs = _C_GRID if self.settings.C is None else [self.settings.C]
+        (weight, bias), chosen = fit_best(
+            [{"C": C} for C in costs],
+            lambda values: self._support_vectors(products, h, data.labelled, values["C"]),
+            lambda fitted: mean_accuracy(h_dev @ fitted[0] + fitted[1], data.dev),
+            tried,
+        )
+        scale = best_scale(h_dev @ weight + bias, data.dev) if len(data.dev) else 1.0
+        self.weight.copy_(torch.from_numpy(weight * scale))
+        self.bias.copy_(torch.from_numpy(bias * scale))
+        return chosen
+
+    def _fit_layers(self, text: SparseRows) -> None:
+        h = [text.take(rows).to_dense(self.task.n_inputs) for rows in _blocks(len(text))]
+        for W in self.W:
+            W.copy_(denoising_weights(h, self.settings.noise, self.settings.ridge))
+            h = [_layer(block, W) for block in h]
+
+    def _all_layers(self, x: SparseRows) -> np.ndarray:
+        """The input and the outputs of all layers, shape (rows, (layers + 1) * columns)."""
+        out = np.empty((len(x), len(self.weight)), dtype=np.float32)
+        for rows in _blocks(len(x)):
+            out[rows] = self._layers_of(x.take(rows)).numpy()
+        return out
+
+    def _layers_of(self, x: Rows) -> Tensor:
+        layers = [x.to_dense(self.task.n_inputs)]
+        for W in self.W:
+            layers.append(_layer(layers[-1], W))
+        return torch.cat(layers, dim=1)
+
+    def _support_vectors(
+        self, products: np.ndarray, h: np.ndarray, rows: Examples, C: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (columns, classes) and bias of one class against the rest; two classes have scores -s/2 and s/2."""
+        n = self.task.n_classes
+        weight, bias = np.zeros((h.shape[1], n)), np.zeros(n)
+        for y in [1] if n == 2 else range(n):
+            machine = SVC(C=C, kernel="precomputed", cache_size=500)
+            machine.fit(products, rows.y == y, sample_weight=rows.weight)
+            weight[:, y] = machine.dual_coef_[0] @ h[machine.support_]
+            bias[y] = machine.intercept_[0]
+        if n == 2:
+            weight, bias = weight / 2, bias / 2
+            weight[:, 0], bias[0] = -weight[:, 1], -bias[1]
+        return weight, bias
+
+    def logits(self, x: Rows, d: int | None) -> Tensor:
+        return self._layers_of(x) @ self.weight + self.bias
+
+
+def denoising_weights(blocks: Sequence[Tensor], noise: float, ridge: float) -> Tensor:
+    """Return the weights of a layer, shape (columns + 1, columns), that undo noise in rows given by blocks."""
+    n = blocks[0].shape[1]
+    S = torch.zeros(n + 1, n + 1, dtype=blocks[0].dtype)
+    for block in blocks:
+        with_one = _with_one(block)
+        S.addmm_(with_one.T, with_one)
+    q = torch.full((n + 1,), 1 - noise, dtype=S.dtype)
+    q[-1] = 1
+    Q = S * q[:, None] * q
+    Q.diagonal().copy_(S.diagonal() * q + ridge)
+    P = S[:-1] * q  # (columns, columns + 1)
+    # Q is symmetric, so the transpose of P Q^-1 solves Q W^T = P^T.
+    return torch.cholesky_solve(P.T.contiguous(), torch.linalg.cholesky(Q))
+
+
+def _layer(h: Tensor, W: Tensor) -> Tensor:
+    return torch.tanh(_with_one(h) @ W)
+
+
+def _with_one(h: Tensor) -> Tensor:
+    return torch.cat([h, h.new_ones(len(h), 1)], dim=1)
+
+
+def _blocks(n_rows: int) -> list[np.ndarray]:
+    return [np.arange(start, min(start + _BLOCK, n_rows)) for start in range(0, n_rows, _BLOCK)]
