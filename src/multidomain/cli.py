@@ -21,10 +21,12 @@ from multidomain.corpus import CORPORA, Columns, Corpus, load_corpus, read_corpu
 from multidomain.errors import ConfigError, MultidomainError, MultidomainWarning, counted, did_you_mean
 from multidomain.evaluation import evaluate as evaluate_rows
 from multidomain.experiments.commands import reproduce_command
+from multidomain.experiments.recipes import rows_of
 from multidomain.methods import METHODS
 from multidomain.model import Model, is_model_folder
 from multidomain.pipeline import FeatureSettings, RunSettings
 from multidomain.report import console as shown
+from multidomain.report.commands import report_command
 from multidomain.runs import SplitSettings, run_in_folder, test_rows, unseen
 from multidomain.training.loop import TrainingSettings
 from multidomain.training.progress import progress_on
@@ -38,6 +40,7 @@ app = typer.Typer(
 )
 app.add_typer(bench, name="bench")
 app.command("reproduce")(reproduce_command)
+app.command("report")(report_command)
 out = Console(highlight=False, markup=False)  # names of domains and columns may hold brackets
 err = Console(stderr=True, highlight=False, markup=False)
 
@@ -106,7 +109,10 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
             "name": entry.name,
             "summary": entry.summary,
             "paper": entry.paper,
+            "rows": rows_of(entry.name),
+            "labels": entry.labels,
             "uses_unlabelled_text": entry.uses_unlabelled_text,
+            "words": entry.words or "not needed",
             "settings": entry.settings({}).model_dump(mode="json"),
         }
         for entry in METHODS.values()

@@ -97,6 +97,11 @@ class Recipe(Settings):
         return [row for row in self.rows if row in chosen] if names else list(self.rows)
 
 
+def rows_of(method: str) -> list[str]:
+    """Return the rows of all tables that a method stands in, as ``table1 shared/LR``."""
+    return [f"{table} {row.name}" for table in TABLES for row in load_recipe(table).rows if row.method == method]
+
+
 def load_recipe(table: str) -> Recipe:
     """Return the recipe of a table by its name."""
     if table not in TABLES:

@@ -66,7 +66,7 @@ def _drop_last_line(path: Path) -> None:
 
 
 def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Tell whether a record is of the wanted run: the same row, seed, place, data and settings.
+    """Tell whether a record is of the wanted run: the same row, seed, place and settings.
 
     Settings that came into being after the record was written do not count: they stand at a default under which
     nothing changes.

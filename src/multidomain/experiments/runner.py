@@ -76,9 +76,10 @@ def planned_runs(table: str, recipe: Recipe, only: Sequence[str], seeds: Sequenc
     return sorted(runs, key=lambda run: run.seed or 0)
 
 
-def without_record(runs: Iterable[Run], records: Sequence[Record]) -> list[Run]:
-    """Return the runs that no record is of."""
-    return [run for run in runs if not any(is_of(record, run.identity()) for record in records)]
+def without_record(runs: Iterable[Run], records: Sequence[Record], data_hash: str) -> list[Run]:
+    """Return the runs that no record of the same data is of."""
+    of_data = [record for record in records if record["data"]["sha256"] == data_hash]
+    return [run for run in runs if not any(is_of(record, run.identity()) for record in of_data)]
 
 
 def reproduce(
@@ -97,8 +98,8 @@ def reproduce(
     """
     path = results / f"{table}.jsonl"
     recipe = load_recipe(table)
-    runs = without_record(planned_runs(table, recipe, only, seeds), read_records(path))
-    load_corpus(recipe.experiment.corpus)  # what is missing must be found here, and fetched once
+    corpus = load_corpus(recipe.experiment.corpus)  # here: what is missing is fetched once
+    runs = without_record(planned_runs(table, recipe, only, seeds), read_records(path), corpus.content_hash())
     clock = _Clock(runs, read_records(path), jobs)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:

@@ -146,6 +146,7 @@ METHODS: dict[str, MethodEntry] = {
             "Chen et al. 2012, Marginalized Denoising Autoencoders for Domain Adaptation",
             MSDA,
             uses_unlabelled_text=True,
+            weighting="tfidf",
         ),
         *(
             _convex(loss, f"{name}, one for all domains or one for each", _CMSC, Linear, fixed={"loss": loss})

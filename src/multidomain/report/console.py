@@ -10,6 +10,7 @@ from rich.table import Column, Table
 from multidomain.corpus import CORPORA, CorpusSummary, Split
 from multidomain.corpus.corpus import Corpus
 from multidomain.evaluation import Evaluation
+from multidomain.experiments.recipes import rows_of
 from multidomain.invariance import Invariance
 from multidomain.methods import METHODS
 from multidomain.model import Model
@@ -103,7 +104,9 @@ def corpora_table() -> Table:
 
 def methods_table() -> Table:
     """The methods known by name."""
-    table = Table("name", "what", "unlabelled text", "paper")
+    table = Table("name", "what", "rows", "needs", "paper", show_lines=True)
     for entry in METHODS.values():
-        table.add_row(entry.name, entry.summary, "used" if entry.uses_unlabelled_text else "not used", entry.paper)
+        needs = [f"labels {entry.labels}"]
+        needs += ["unlabelled text"] * entry.uses_unlabelled_text + [f"words {entry.words}"] * bool(entry.words)
+        table.add_row(entry.name, entry.summary, "\n".join(rows_of(entry.name)), "; ".join(needs), entry.paper)
     return table
