@@ -23,8 +23,8 @@ class Protocol(ABC):
     corpus: str
 
     @abstractmethod
-    def places(self, *, uses_unlabelled_text: bool) -> list[dict[str, Any]]:
-        """Return all runs of one system and seed."""
+    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
+        """Return all runs of one system and seed; `reads_text` tells whether unlabelled text can change them."""
 
     @abstractmethod
     def split(self, corpus: Corpus, place: Place) -> Split:
@@ -38,7 +38,7 @@ class FiveFold(Protocol):
     corpus: str = "amazon"
     folds: int = 5
 
-    def places(self, *, uses_unlabelled_text: bool) -> list[dict[str, Any]]:
+    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
         return [{"fold": fold} for fold in range(self.folds)]
 
     def split(self, corpus: Corpus, place: Place) -> Split:
@@ -52,14 +52,14 @@ class UnlabelledTarget(Protocol):
     ``selection`` is ``source-dev`` (the last 400 of each source's 2,000 select, no label of the target is seen) or
     ``oracle`` (sources train on all 2,000; the labels of the target's first file select, as the authors did).
     ``target_text`` is the target's file that serves as unlabelled text: ``train``, or ``test`` (transductive). A
-    system that does not use unlabelled text gives the same under both and is run once.
+    system that reads no unlabelled text gives the same under both and is run once.
     """
 
     corpus: str = "amazon"
     targets: tuple[str, ...] = ("books", "dvd", "electronics", "kitchen")
 
-    def places(self, *, uses_unlabelled_text: bool) -> list[dict[str, Any]]:
-        texts = get_args(TargetText) if uses_unlabelled_text else ("train",)
+    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
+        texts = get_args(TargetText) if reads_text else ("train",)
         return [
             {"target": target, "selection": selection, "target_text": text}
             for selection in get_args(Selection)

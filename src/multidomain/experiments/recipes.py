@@ -56,6 +56,12 @@ class Row(Settings):
         """Tell whether a seed changes the outcome."""
         return not issubclass(method_entry(self.method).method, FittedMethod)
 
+    @property
+    def reads_text(self) -> bool:
+        """Tell whether unlabelled text changes the outcome: the method uses it, or the features are fitted on it."""
+        fitted_on_text = self.run_settings(0).resolved_features().weighting == "tfidf"
+        return fitted_on_text or method_entry(self.method).uses_unlabelled_text
+
     def run_settings(self, seed: int) -> RunSettings:
         """Return the settings of a run."""
         values = {

@@ -22,7 +22,6 @@ from multidomain.errors import ModelError
 from multidomain.experiments.protocols import Place
 from multidomain.experiments.recipes import Recipe, Row, load_recipe
 from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records
-from multidomain.methods import method_entry
 from multidomain.model import Model
 from multidomain.pipeline import train_model
 from multidomain.runs import machine
@@ -71,7 +70,7 @@ def planned_runs(table: str, recipe: Recipe, only: Sequence[str], seeds: Sequenc
     runs = []
     for row in recipe.only(only):
         of_row = (seeds or range(1, row.seeds + 1)) if row.is_random else [None]
-        places = recipe.experiment.places(uses_unlabelled_text=method_entry(row.method).uses_unlabelled_text)
+        places = recipe.experiment.places(reads_text=row.reads_text)
         runs += [Run(table, row, seed, place) for seed in of_row for place in places]
     return sorted(runs, key=lambda run: run.seed or 0)
 

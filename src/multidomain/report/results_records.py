@@ -11,7 +11,6 @@ from multidomain.experiments.protocols import Place
 from multidomain.experiments.recipes import Recipe, Row
 from multidomain.experiments.records import Record, is_of
 from multidomain.experiments.runner import Run
-from multidomain.methods import method_entry
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def sort_out(table: str, recipe: Recipe, records: Sequence[Record]) -> TableReco
 def row_variants(recipe: Recipe, row: Row) -> dict[Variant, list[Place]]:
     """Return the runs that make a seed of a row complete, for each variant that the row is run under."""
     variants: dict[Variant, list[Place]] = {}
-    for place in recipe.experiment.places(uses_unlabelled_text=method_entry(row.method).uses_unlabelled_text):
+    for place in recipe.experiment.places(reads_text=row.reads_text):
         variants.setdefault(Variant.of(place), []).append(place)
     return variants
 
