@@ -161,7 +161,7 @@ def train(
     torch.set_num_threads(threads)
     run_settings = RunSettings(
         method=method,
-        method_settings=_assignments(settings or []),
+        method_settings=assignments(settings or []),
         features=FeatureSettings.parse(
             {"weighting": features and features.value, "max_features": max_features, "ngram_range": (1, ngrams)},
             "features",
@@ -309,14 +309,18 @@ def _corpus(data: str, columns: Columns, parts: dict[str, Path | None], options:
     return Corpus.concat(pieces)
 
 
-def _assignments(pairs: Sequence[str]) -> dict[str, str]:
-    """Turn ``lam=0.1`` into a name and a value."""
-    values = {}
+def assignments(pairs: Sequence[str]) -> dict[str, Any]:
+    """Turn ``lam=0.1`` into a name and a value, and ``base_settings.C=1`` into one inside the other."""
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
             raise ConfigError(f"--set takes NAME=VALUE, got '{pair}'.")
-        values[name.strip()] = text.strip()
+        *outer, last = [part.strip() for part in name.split(".")]
+        inner = values
+        for part in outer:
+            inner = inner.setdefault(part, {})
+        inner[last] = text.strip()
     return values
 
 

@@ -65,5 +65,5 @@ class Settings(BaseModel):
             return f"'{name}' is not a setting.{did_you_mean(last, valid)}"
         message = fault["msg"].removeprefix("Value error, ")
         if not name:  # two settings that do not go together
-            return f"{message}."
+            return f"{message.removesuffix('.')}."
         return f"'{name}': {message[0].lower() + message[1:]}, got {fault['input']!r}."

@@ -27,7 +27,9 @@ def reproduce_command(
     results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
 ) -> None:
     """Run all of a table that has no record yet; may be stopped and started again at any time."""
-    n = reproduce(table, results, only=only or (), seeds=_numbers(seeds), jobs=jobs, on_record=_show)
+    n = reproduce(
+        table, results, only=only or (), seeds=seed_numbers(seeds) if seeds else None, jobs=jobs, on_record=_show
+    )
     done = f"{counted(n, 'run')} recorded" if n else "nothing to run: all has a record"
     out.print(f"{table}: {done} in {results / table}.jsonl", soft_wrap=True)
     out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
@@ -44,17 +46,15 @@ def _show(progress: Progress) -> None:
     )
 
 
-def _numbers(given: str | None) -> list[int] | None:
+def seed_numbers(given: str) -> list[int]:
     """Turn ``1-3,7`` into 1, 2, 3, 7."""
-    if given is None:
-        return None
-    numbers: list[int] = []
+    seeds: list[int] = []
     try:
         for part in given.split(","):
             first, _, last = part.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
+            seeds += range(int(first), int(last or first) + 1)
     except ValueError:
-        numbers = []
-    if not numbers:
+        seeds = []
+    if not seeds:
         raise ConfigError(f"--seeds is '{given}'; expected numbers such as 1-5 or 1,3,7.")
-    return list(dict.fromkeys(numbers))
+    return list(dict.fromkeys(seeds))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from scipy.sparse import vstack
 from torch import Tensor
 
@@ -17,6 +17,9 @@ from multidomain.methods.base import FittedMethod, Task, Tried
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.nn.rows import Rows, SparseRows
 from multidomain.settings import Settings
+
+if TYPE_CHECKING:
+    from multidomain.methods.registry import MethodEntry
 
 
 class SelfTrainingSettings(Settings):
@@ -27,6 +30,23 @@ class SelfTrainingSettings(Settings):
     rounds: int = Field(3, ge=1)
     share: float = Field(0.5, gt=0, le=1)
     weight: float = Field(0.5, gt=0)
+
+    @model_validator(mode="after")
+    def _base_can_be_had(self) -> Self:
+        self.base_entry().settings(self.base_settings)
+        return self
+
+    def base_entry(self) -> MethodEntry:
+        """Return the base method, if it is one that is fitted at once."""
+        from multidomain.methods.registry import method_entry  # here: the registry knows this method too
+
+        entry = method_entry(self.base)
+        if not issubclass(entry.method, FittedMethod) or issubclass(entry.method, SelfTraining):
+            raise ConfigError(
+                "Self-training needs a base method that is fitted at once, such as 'fa-lr' or 'svm', and "
+                f"'{self.base}' is not. Choose another 'base'"
+            )
+        return entry
 
 
 class SelfTraining(FittedMethod):
@@ -60,31 +80,23 @@ class SelfTraining(FittedMethod):
     settings: SelfTrainingSettings
 
     def __init__(self, task: Task, settings: SelfTrainingSettings):
-        from multidomain.methods.registry import method_entry  # here: the registry knows this method too
-
         super().__init__(task, settings)
-        entry = method_entry(settings.base)
-        if not issubclass(entry.method, FittedMethod) or issubclass(entry.method, SelfTraining):
-            raise ConfigError(
-                "Self-training needs a base method that is fitted at once, such as 'fa-lr' or 'svm'; "
-                f"'{settings.base}' is not. Choose another 'base'."
-            )
+        entry = settings.base_entry()
         # In later rounds every domain has labels, its own or the method's.
         everywhere = replace(task, labelled=tuple(range(len(task.domains))))
         base_settings = entry.settings(settings.base_settings)
-        self._first_base = entry.method, task, base_settings
-        self.base = entry.method(everywhere, base_settings)
+        self.base = entry.build(everywhere, base_settings)
 
     def fit(self, data: TrainingData, tried: Tried) -> dict[str, Any]:
         s = self.settings
         unlabelled = data.text.where(~data.text_has_label)
-        method, task, base_settings = self._first_base
-        learner: FittedMethod = method(task, base_settings)
+        learner = s.base_entry().build(self.task, self.base.settings)
         if not len(unlabelled):
             raise ConfigError(
                 "Self-training learns from unlabelled text, and there is none. Give some (a row without a label is "
                 f"enough), or train '{s.base}'."
             )
+        assert isinstance(learner, FittedMethod) and isinstance(self.base, FittedMethod)
         chosen = learner.fit(data, _of_round(tried, 0))
         for number in range(1, s.rounds + 1):
             answers = _answers(learner, unlabelled)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -85,18 +85,26 @@ class PlainProgress(Listener):
 
 
 class LogFile(Listener):
-    """JSON lines, one for each epoch; after a resume it holds each epoch once."""
+    """JSON lines, one for each epoch or set of values tried; after a resume it holds each epoch once."""
 
     def __init__(self, path: Path):
         self._path = path
+        self._is_new = True
 
     def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text("".join(json.dumps(asdict(epoch)) + "\n" for epoch in past), encoding="utf-8")
+        self._write("w", [asdict(epoch) for epoch in past])
 
     def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(epoch)) + "\n")
+        self._write("a", [asdict(epoch)])
+
+    def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+        self._write("w" if self._is_new else "a", [{"tried": dict(values), "dev_accuracy": dev_accuracy}])
+
+    def _write(self, mode: str, lines: Sequence[Mapping[str, Any]]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open(mode, encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        self._is_new = False
 
 
 def _candidate(values: Mapping[str, Any], dev_accuracy: float | None) -> str:

@@ -1,0 +1,84 @@
+"""Choosing on development rows: which candidate wins, when it is given up, and what accuracy is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from multidomain.methods.data import Examples
+from multidomain.methods.selection import fit_best, mean_accuracy
+from multidomain.nn.rows import SparseRows
+
+
+class Trial:
+    """Candidates 0, 1, 2, ... that reach the given accuracies; what is fitted for one is its number times ten."""
+
+    def __init__(self, accuracies: Sequence[float | None]):
+        self.accuracies = accuracies
+        self.told: list[tuple[dict[str, Any], float | None]] = []
+        candidates = [{"C": i} for i in range(len(accuracies))]
+        self.fitted, self.chosen = fit_best(candidates, lambda v: 10 * v["C"], self._accuracy, self._tried)
+
+    def _accuracy(self, fitted: int) -> float | None:
+        return self.accuracies[fitted // 10]
+
+    def _tried(self, values: Mapping[str, Any], accuracy: float | None) -> None:
+        self.told.append((dict(values), accuracy))
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "best"),
+    [
+        pytest.param([0.7, 0.9, 0.8], 1, id="in the middle"),
+        pytest.param([0.9, 0.8, 0.7], 0, id="the first"),
+        pytest.param([0.7, 0.8, 0.9], 2, id="the last"),
+        pytest.param([0.7, 0.9, 0.9, 0.9], 1, id="the earliest of equals"),
+        pytest.param([0.5], 0, id="the only one"),
+        pytest.param([0.0, 0.0], 0, id="none is right about anything"),
+    ],
+)
+def test_the_best_candidate_is_kept(accuracies: list[float], best: int):
+    trial = Trial(accuracies)
+    assert (trial.fitted, trial.chosen) == (10 * best, {"C": best})
+    assert trial.told == [({"C": i}, accuracy) for i, accuracy in enumerate(accuracies)]
+
+
+@pytest.mark.parametrize(("n", "middle"), [(1, 0), (3, 1), (4, 2), (11, 5)])
+def test_without_development_rows_the_middle_is_taken(n: int, middle: int):
+    trial = Trial([None] * n)
+    assert (trial.fitted, trial.chosen) == (10 * middle, {"C": middle})
+    assert trial.told == [({"C": middle}, None)]
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "n_tried"),
+    [
+        pytest.param([0.9, 0.87, 0.8, 0.7, 0.6, 0.99], 5, id="four in a row"),
+        pytest.param([0.9, 0.87, 0.8, 0.7, 0.89, 0.99], 6, id="three, then one that is near"),
+        pytest.param([0.9, 0.8, 0.8, 0.8, 0.91, 0.8, 0.8, 0.8, 0.99], 9, id="three, then a better one, then three"),
+        pytest.param([0.9, 0.885, 0.885, 0.885, 0.885, 0.885, 0.99], 7, id="never far below"),
+        pytest.param([0.5, 0.9, 0.87, 0.87, 0.87, 0.87, 0.99], 6, id="below the best, not below the first"),
+    ],
+)
+def test_the_rest_is_left_out_when_there_is_no_hope(accuracies: list[float], n_tried: int):
+    trial = Trial(accuracies)
+    assert [values["C"] for values, _ in trial.told] == list(range(n_tried))
+    assert trial.chosen == {"C": int(np.argmax(accuracies[:n_tried]))}
+
+
+def rows_of(d: list[int], y: list[int]) -> Examples:
+    return Examples(SparseRows(csr_matrix((len(d), 1))), np.array(d), np.array(y))
+
+
+def test_accuracy_is_the_mean_over_domains_not_over_rows():
+    scores = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [0.0, 1.0, 5.0], [1.0, 0.0, 0.0], [0.2, 0.1, 0.0]])
+    dev = rows_of(d=[4, 4, 4, 4, 1], y=[0, 1, 2, 1, 2])  # 3 of 4 right in one domain, 0 of 1 in the other
+    assert mean_accuracy(scores, dev) == pytest.approx((3 / 4 + 0) / 2)
+
+
+def test_no_rows_have_no_accuracy():
+    assert mean_accuracy(np.zeros((0, 2)), rows_of([], [])) is None
