@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib import resources
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def read_lexicon(name_or_path: str) -> dict[str, float]:
         lines = file.read_text(encoding="utf-8").splitlines()
     else:
         try:
-            lines = Path(name_or_path).read_text(encoding="utf-8").splitlines()
+            lines = Path(name_or_path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"The lexicon {name_or_path} cannot be read: {error}.") from None
     values: dict[str, float] = {}
@@ -39,7 +40,10 @@ def read_lexicon(name_or_path: str) -> dict[str, float]:
             continue
         word, _, rest = line.partition("\t")
         try:
-            values[word.strip().lower()] = float(rest.split("\t")[0])
+            value = float(rest.split("\t")[0])
+            if not word.strip() or not math.isfinite(value):
+                raise ValueError
+            values[word.strip().lower()] = value
         except ValueError:
             raise DataError(
                 f"{name_or_path}, line {number}: expected a word, a tab and a number, got {line[:60]!r}."

@@ -47,7 +47,7 @@ class Task:
         if without:
             raise ConfigError(
                 f"A domain-specific model learns each domain from its own labels, and {quoted(without)} "
-                "has none. Leave it out, or use category 'shared' or 'shared-private'."
+                "has none. Leave it out, or use another category, such as 'shared'."
             )
 
     def unknown_domain(self) -> DataError:

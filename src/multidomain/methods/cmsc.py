@@ -116,7 +116,9 @@ class CMSC(LinearMethod):
 
 def domain_similarity(text: Examples, n_domains: int) -> np.ndarray:
     """Return 1 minus the Jensen-Shannon divergence, in bits, of the domains' words, shape (domains, domains)."""
-    x = abs(text.x.matrix())
+    x = abs(text.x.matrix()).astype(np.float64)
     words = np.stack([np.asarray(x[text.d == d].sum(axis=0)).ravel() for d in range(n_domains)])
-    words = words + 1e-12  # a domain of empty texts has words like any other
-    return np.array([[1 - jensenshannon(a, b, base=2) ** 2 for b in words] for a in words])
+    words += 1e-12  # a domain of empty texts has words like any other
+    with np.errstate(invalid="ignore"):  # rounding can make the divergence of equal domains negative, its root NaN
+        distance = np.array([[jensenshannon(a, b, base=2) for b in words] for a in words])
+    return 1 - np.nan_to_num(distance) ** 2

@@ -87,8 +87,8 @@ class DANN(SourcesAndTarget):
     .. math::
         \min_{F, C} \max_D \sum_{d \in \Delta_L} J_C(C(F(x_d)), y_d) - \lambda\, J_D(D(F(x)))
 
-    where :math:`J_D` is the cross-entropy of telling documents of the sources from those of the target, and the
-    gradient that F gets of it is reversed.
+    where :math:`J_D` is the cross-entropy of telling documents of the sources from those of the target (the mean over
+    the ones plus the mean over the others), and the gradient that F gets of it is reversed.
 
     Paper
     -----

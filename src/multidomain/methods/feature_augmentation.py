@@ -47,7 +47,7 @@ class FeatureAugmentation(LinearMethod):
 
     Departures
     ----------
-    Several domains where the paper has a source and a target.
+    Several domains where the paper has a source and a target. The bias of ``fa-svm`` is penalised like a weight.
     """
 
     settings_type = FeatureAugmentationSettings
@@ -93,7 +93,7 @@ class RMTL(LinearMethod):
 
     Departures
     ----------
-    One bias for all domains; more than two classes are one against the rest.
+    One bias for all domains, penalised like a weight; more than two classes are one against the rest.
     """
 
     settings_type = RMTLSettings

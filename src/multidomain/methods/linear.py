@@ -48,7 +48,7 @@ class Linear(LinearMethod):
 
     Departures
     ----------
-    The hinge is squared, as is scikit-learn's default.
+    The hinge is squared, as is scikit-learn's default, and its bias is penalised like a weight.
     """
 
     settings_type = LinearSettings

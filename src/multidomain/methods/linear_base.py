@@ -26,6 +26,8 @@ from multidomain.settings import Settings
 
 C_GRID = tuple(float(f"{10**power:.2g}") for power in np.arange(-3, 2.5, 0.5))
 
+NEVER = -1e3  # score of a class without rows
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -86,6 +88,7 @@ class LinearMethod(FittedMethod):
             lambda values: self.solve(data, values),
             lambda weights: mean_accuracy(weights.scores(data.dev), data.dev),
             tried,
+            selects=len(data.dev) > 0,
         )
 
     def keep(self, weights: Weights, dev: Examples) -> None:
@@ -100,10 +103,18 @@ class LinearMethod(FittedMethod):
 
 
 def best_scale(scores: np.ndarray, dev: Examples) -> float:
-    """Return the positive number that, multiplied with the scores, makes the labels most probable."""
+    """Return the positive number that, multiplied with the scores, makes the labels most probable.
+
+    Rows of a class that is never the answer say nothing about it.
+    """
+    assert dev.y is not None
+    of_label = scores[np.arange(len(dev)), dev.y]
+    scores, y = scores[of_label > NEVER / 2], dev.y[of_label > NEVER / 2]
+    if not len(y):
+        return 1.0
 
     def loss(log_scale: float) -> float:
-        return -log_softmax(np.exp(log_scale) * scores, axis=1)[np.arange(len(dev)), dev.y].mean()
+        return -log_softmax(np.exp(log_scale) * scores, axis=1)[np.arange(len(y)), y].mean()
 
     return float(np.exp(minimize_scalar(loss, bounds=(-7, 7), method="bounded").x))
 
@@ -116,12 +127,13 @@ def solve_one(
     .. math:: \tfrac12 \|w\|^2 + C \sum_i \omega_i \ell(y_i, x_i \cdot w + b)
 
     with the squared error (``ls``), the squared hinge (``svm``), the hinge or the logistic loss (``lr``), by
-    scikit-learn, to a tolerance of 1e-6 (lr: mean gradient; ls: relative residual) or 1e-4 (svm: dual). ``lr`` of
-    more than two classes is multinomial, the others are one against the rest. Two classes have the scores -s/2
+    scikit-learn in float64, to a tolerance of 1e-6 (lr: mean gradient; ls: relative residual) or 1e-4 (svm: dual). The
+    support vector machines, which liblinear solves, penalise the bias like a weight. ``lr`` of more than two classes is
+    multinomial, the others are one against the rest. Two classes have the scores -s/2
     and s/2. A class without rows is never the answer.
     """
     present = np.unique(y)
-    out_weight, out_bias = np.zeros((x.shape[1], n_classes)), np.full(n_classes, -1e3)
+    out_weight, out_bias = np.zeros((x.shape[1], n_classes)), np.full(n_classes, NEVER)
     if len(present) == 1:
         out_bias[present] = 0
         return out_weight, out_bias
@@ -131,7 +143,7 @@ def solve_one(
         "hinge": lambda: LinearSVC(C=C, loss="hinge", max_iter=20_000, random_state=0),
         "lr": lambda: LogisticRegression(C=C, tol=1e-6, max_iter=10_000),
     }[loss]()
-    solver.fit(x, y, sample_weight=weight)
+    solver.fit(x.astype(np.float64), y, sample_weight=weight)
     coefficients, intercepts = np.atleast_2d(solver.coef_), np.atleast_1d(solver.intercept_)
     if len(present) == 2:
         coefficients, intercepts = np.vstack([-coefficients, coefficients]) / 2, np.r_[-intercepts, intercepts] / 2

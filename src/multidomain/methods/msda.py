@@ -82,6 +82,7 @@ class MSDA(FittedMethod):
             lambda values: self._support_vectors(products, h, data.labelled, values["C"]),
             lambda fitted: mean_accuracy(h_dev @ fitted[0] + fitted[1], data.dev),
             tried,
+            selects=len(data.dev) > 0,
         )
         scale = best_scale(h_dev @ weight + bias, data.dev) if len(data.dev) else 1.0
         self.weight.copy_(torch.from_numpy(weight * scale))

@@ -19,24 +19,26 @@ PATIENCE = 4  # candidates in a row
 def fit_best(
     candidates: Sequence[Mapping[str, Any]],
     fit: Callable[[Mapping[str, Any]], Fitted],
-    accuracy: Callable[[Fitted], float | None],
+    accuracy: Callable[[Fitted], float],
     tried: Tried,
+    *,
+    selects: bool,
 ) -> tuple[Fitted, dict[str, Any]]:
     """Return what the best candidate gives, and the candidate; among equals the earlier one.
 
-    Candidates come with the strongest regularisation first. Once four in a row are two points or more below the best,
-    the rest would only overfit more, and take longest: they are left out. Without development rows (`accuracy` gives
-    None) the candidate in the middle is taken, and no other is fitted.
+    Candidates come with the strongest regularisation first. Once four in a row are more than two points below the best,
+    the rest would only overfit more, and take longest: they are left out. Without development rows (`selects` is False)
+    the candidate in the middle is taken, and no other is fitted.
     """
+    if not selects:
+        middle = candidates[len(candidates) // 2]
+        tried(middle, None)
+        return fit(middle), dict(middle)
     best: tuple[float, Fitted, Mapping[str, Any]] | None = None
     hopeless = 0
     for candidate in candidates:
         fitted = fit(candidate)
         reached = accuracy(fitted)
-        if reached is None:
-            middle = candidates[len(candidates) // 2]
-            tried(middle, None)
-            return fit(middle), dict(middle)
         tried(candidate, reached)
         if best is None or reached > best[0]:
             best = (reached, fitted, candidate)
@@ -47,9 +49,7 @@ def fit_best(
     return best[1], dict(best[2])
 
 
-def mean_accuracy(scores: np.ndarray, dev: Examples) -> float | None:
-    """Return the mean over domains of the accuracy of class scores; None without rows."""
-    if not len(dev):
-        return None
+def mean_accuracy(scores: np.ndarray, dev: Examples) -> float:
+    """Return the mean over domains of the accuracy of class scores."""
     correct = scores.argmax(axis=1) == dev.y
     return float(np.mean([correct[dev.d == d].mean() for d in np.unique(dev.d)]))

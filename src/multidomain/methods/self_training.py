@@ -73,7 +73,8 @@ class SelfTraining(FittedMethod):
 
     Departures
     ----------
-    None.
+    Base methods that average over a domain's rows (``mtl-graph``, ``cmsc-*``) do so here too: there :math:`\omega`
+    has no effect in a domain without labels, all of whose rows have it.
     """
 
     settings_type = SelfTrainingSettings

@@ -50,8 +50,7 @@ class Rows:
     def to_dense(self, n_columns: int) -> Tensor:
         """Return the rows with their zeros, shape (rows, n_columns)."""
         dense = self.value.new_zeros(len(self), n_columns)
-        dense[self.row_of_value, self.index] = self.value
-        return dense
+        return dense.index_put_((self.row_of_value, self.index), self.value, accumulate=True)
 
     @property
     def row_of_value(self) -> Tensor:
@@ -78,8 +77,8 @@ class SparseRows:
         return self._start.device
 
     def matrix(self) -> csr_matrix:
-        """Return the rows as scipy has them."""
-        arrays = [tensor.cpu().numpy() for tensor in (self._value, self._index, self._start)]
+        """Return a copy of the rows as scipy has them."""
+        arrays = [tensor.cpu().numpy().copy() for tensor in (self._value, self._index, self._start)]
         return csr_matrix(tuple(arrays), shape=(len(self), self._n_columns))
 
     def take(self, rows: np.ndarray | Tensor) -> Rows:

@@ -16,7 +16,7 @@ from multidomain.errors import ConfigError, DataError
 from multidomain.methods.base import Task
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.linear import Linear, LinearSettings
-from multidomain.methods.linear_base import C_GRID, best_scale, solve_one
+from multidomain.methods.linear_base import C_GRID, NEVER, best_scale, solve_one
 from multidomain.nn.rows import SparseRows
 
 LOSSES = ("ls", "svm", "lr")
@@ -159,6 +159,15 @@ def test_calibration_changes_no_answer_and_makes_the_development_labels_most_pro
         assert abs(math.log(scale)) > 0.05
         assert all(likelihood(scale) >= likelihood(factor) for factor in (1.0, *scale * np.geomspace(0.5, 2, 20)))
         assert scale == pytest.approx(best_scale(raw, data.dev))
+
+
+def test_calibration_leaves_out_labels_that_are_never_the_answer():
+    scores = np.array([[3.0, -3.0, NEVER], [-2.0, 2.0, NEVER], [2.5, -2.5, NEVER], [1.0, -1.0, NEVER]])
+    y = np.array([0, 1, 0, 1])
+    known = examples(np.zeros((4, 1)), [0] * 4, y)
+    with_one_more = examples(np.zeros((5, 1)), [0] * 5, np.r_[y, 2])
+    assert best_scale(np.vstack([scores, [1.0, -1.0, NEVER]]), with_one_more) == best_scale(scores, known)
+    assert best_scale(scores[:1], examples(np.zeros((1, 1)), [0], np.array([2]))) == 1.0
 
 
 def test_without_development_rows_scores_stay_as_they_are():

@@ -349,7 +349,7 @@ def test_domain_specific_needs_labels_in_every_domain(make_task: Make, make_man:
     with pytest.raises(
         ConfigError,
         match=r"A domain-specific model learns each domain from its own labels, and 'b' has none\. "
-        r"Leave it out, or use category 'shared' or 'shared-private'\.",
+        r"Leave it out, or use another category, such as 'shared'\.",
     ):
         make_man(make_task(labelled=(0, 2)), category="domain-specific", adversary=None)
 
