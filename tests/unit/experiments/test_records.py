@@ -1,0 +1,215 @@
+"""Records: packed answers, lines that a kill cut short, and which run a record is of."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from multidomain.errors import DataError
+from multidomain.experiments.recipes import load_recipe
+from multidomain.experiments.records import append_record, code_hash, is_of, pack, read_records, unpack
+from multidomain.experiments.runner import planned_runs, without_record
+
+RUN = {
+    "table": "table1",
+    "category": "shared",
+    "system": "MLP",
+    "seed": 2,
+    "fold": 3,
+    "config": {
+        "method": "mlp",
+        "method_settings": {"hidden": [1000, 500], "lr": 1e-4, "adversary": None},
+        "training": {"seed": 2, "max_epochs": 30},
+    },
+}
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    """A copy of the run with some values replaced; ``__`` goes into what is nested."""
+    run = json.loads(json.dumps(RUN))
+    for path, value in changes.items():
+        *outer, name = path.split("__")
+        place = run
+        for step in outer:
+            place = place[step]
+        place[name] = value
+    return run
+
+
+def without(*path: str) -> dict[str, Any]:
+    run = changed()
+    place = run
+    for step in path[:-1]:
+        place = place[step]
+    del place[path[-1]]
+    return run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "results" / "table1.jsonl"
+
+
+@pytest.fixture
+def written(file: Path) -> Path:
+    """A file with three records."""
+    for i in range(3):
+        append_record(file, {"i": i, "name": "Daumé"})
+    return file
+
+
+# --- answers ------------------------------------------------------------------------------------------
+
+
+@given(arrays(np.int64, st.integers(0, 500), elements=st.integers(0, 255)))
+def test_packed_answers_come_back(codes: np.ndarray) -> None:
+    packed = pack(codes)
+    assert packed.isascii()
+    assert json.loads(json.dumps(packed)) == packed
+    assert unpack(packed).tolist() == codes.tolist()
+    assert list(zlib.decompress(base64.b64decode(packed))) == codes.tolist()  # readable without us
+
+
+def test_packed_answers_are_compact() -> None:
+    answers = np.random.default_rng(0).integers(0, 2, 5_945)
+    assert len(pack(answers)) < 5_945 / 4
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def test_no_file_has_no_records(file: Path) -> None:
+    assert read_records(file) == []
+
+
+def test_records_come_back_in_order_one_a_line(written: Path) -> None:
+    assert read_records(written) == [{"i": i, "name": "Daumé"} for i in range(3)]
+    assert written.read_bytes().endswith(b"}\n")
+    assert len(written.read_bytes().splitlines()) == 3
+
+
+@given(st.lists(st.dictionaries(st.text(), st.none() | st.integers() | st.text() | st.lists(st.text())), max_size=5))
+def test_any_record_is_one_line(tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]]) -> None:
+    file = tmp_path_factory.mktemp("any") / "r.jsonl"
+    for record in records:
+        append_record(file, record)
+    assert read_records(file) == records
+
+
+@pytest.mark.parametrize("kept", [1, 9, 20])
+def test_a_line_that_was_cut_short_is_ignored_and_then_repaired(written: Path, kept: int) -> None:
+    line = json.dumps({"i": 3, "test": {"books": 0.8125}}).encode()
+    with written.open("ab") as torn:
+        torn.write(line[:kept])
+    assert [record["i"] for record in read_records(written)] == [0, 1, 2]
+    append_record(written, {"i": 4})
+    assert [record["i"] for record in read_records(written)] == [0, 1, 2, 4]
+    assert line[:kept] not in written.read_bytes().splitlines()
+
+
+def test_a_file_of_one_torn_line_is_repaired(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text('{"i": 0, "te')
+    assert read_records(file) == []
+    append_record(file, {"i": 1})
+    assert file.read_text() == '{"i": 1}\n'
+
+
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_a_broken_line_elsewhere_is_refused(written: Path, line: int) -> None:
+    lines = written.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines[line - 1] = lines[line - 1][:10] + "\n"  # whole up to its end: not what a kill leaves
+    written.write_text("".join(lines), encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        read_records(written)
+    assert str(error.value) == f"{written}, line {line}: not a record. Restore the file, or delete the line."
+
+
+def test_a_broken_line_in_the_middle_is_refused_though_the_last_is_torn(written: Path) -> None:
+    lines = written.read_text(encoding="utf-8").splitlines(keepends=True)
+    written.write_text(lines[0] + lines[1][:5] + "\n" + lines[2] + lines[0][:7], encoding="utf-8")
+    with pytest.raises(DataError, match=r"table1\.jsonl, line 2: not a record"):
+        read_records(written)
+
+
+# --- which run a record is of -------------------------------------------------------------------------
+
+
+def test_a_record_is_of_its_own_run() -> None:
+    record = {**changed(), "test": {"books": 0.8}, "seconds": 3.1, "machine": {"cores": 2}}
+    assert is_of(record, RUN)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        changed(seed=3),
+        changed(seed=None),
+        changed(fold=4),
+        changed(system="LR"),
+        changed(category="domain-specific"),
+        changed(table="table2"),
+        changed(config__training__seed=3),
+        changed(config__training__max_epochs=31),
+        changed(config__method="sp"),
+        changed(config__method_settings__hidden=[1000]),
+        changed(config__method_settings__hidden=[500, 1000]),
+        changed(config__method_settings__adversary="nll"),
+        without("fold"),
+        without("seed"),
+        without("config"),
+    ],
+)
+def test_a_record_is_not_of_another_run(other: dict[str, Any]) -> None:
+    assert not is_of(other, RUN)
+
+
+@pytest.mark.parametrize("place", [("config",), ("config", "method_settings"), ("config", "training")])
+def test_a_setting_that_is_new_does_not_make_a_record_stale(place: tuple[str, ...]) -> None:
+    wanted = changed(**{"__".join([*place, "new_setting"]): "default"})
+    assert is_of(RUN, wanted)
+
+
+def test_a_group_of_settings_that_is_new_does_not_make_a_record_stale() -> None:
+    assert is_of(RUN, changed(config__sampling={"balanced": False}))
+
+
+@pytest.mark.parametrize("path", [("config", "method_settings", "lr"), ("config", "training", "max_epochs")])
+def test_a_setting_that_was_removed_makes_a_record_stale(path: tuple[str, ...]) -> None:
+    assert not is_of(RUN, without(*path))
+
+
+def test_a_record_survives_the_file(file: Path) -> None:
+    append_record(file, RUN)
+    (record,) = read_records(file)
+    assert is_of(record, RUN)
+
+
+def test_runs_without_a_record_of_the_same_data() -> None:
+    runs = planned_runs("table2", load_recipe("table2"), ["mlp", "fa-lr"], [1, 2])
+    records = [{**run.identity(), "data": {"sha256": "same"}} for run in runs]
+    assert without_record(runs, records, "same") == []
+    assert without_record(runs, records, "other") == runs
+    assert without_record(runs, records[1:-1], "same") == [runs[0], runs[-1]]
+
+
+def test_code_hash_is_of_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multidomain.experiments.records.resources.files", lambda package: tmp_path)
+    found = []
+    (tmp_path / "methods").mkdir()
+    for name, text in [("a.py", "x = 1"), ("a.py", "x = 2"), ("methods/a.py", "x = 1"), ("b.py", "x = 1")]:
+        (tmp_path / name).write_text(text)
+        found.append(code_hash.__wrapped__())
+    (tmp_path / "notes.txt").write_text("not code")
+    assert code_hash.__wrapped__() == found[-1]
+    assert len(set(found)) == len(found)
+    assert all(len(digest) == 64 for digest in found)

@@ -1,0 +1,249 @@
+"""Runs of a tiny table: what a record says, what is run again, and a whole command that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from multidomain.corpus import Corpus
+from multidomain.corpus.named import CORPORA, NamedCorpus
+from multidomain.errors import ModelError
+from multidomain.experiments import commands, runner
+from multidomain.experiments.recipes import Recipe
+from multidomain.experiments.records import code_hash, read_records, unpack
+from multidomain.experiments.runner import Progress, Run, execute, planned_runs, reproduce
+from multidomain.pipeline import train_model
+
+DOMAINS = ("books", "dvd", "electronics", "kitchen")
+PROGRESS = re.compile(r"(\d+)/(\d+)  table1 shared/\w+.* \d: test [\d.]+, dev [\d.]+, \d+ s; about \d:\d\d:\d\d left")
+MAY_DIFFER = {"seconds", "cpu_seconds", "machine", "code"}
+key = itemgetter("category", "system", "seed", "fold")
+DRIVER = f"""
+from multidomain import cli
+from multidomain.corpus.named import CORPORA
+from multidomain.experiments import runner
+cli.sys.path.append({str(Path(__file__).parent)!r})
+from test_runner import AMAZON, tiny_recipe
+
+CORPORA["amazon"], runner.load_recipe = AMAZON, tiny_recipe  # in the workers too: they run this file up to here
+if __name__ == "__main__":
+    cli.main()
+"""
+Done = tuple[Run, dict[str, Any]]
+
+
+@cache
+def small_amazon() -> Corpus:
+    """Shaped like Amazon: 50 labelled rows with folds and 24 others in each domain; some texts repeat."""
+    rng = np.random.default_rng(3)
+    domains = np.repeat(DOMAINS, 74)
+    is_first = np.tile(np.arange(74) < 50, 4)
+    y = rng.integers(0, 2, len(domains))
+    x = rng.poisson(0.3 + (np.arange(20) < 8) * (np.arange(20) % 2 == y[:, None]))
+    x[rng.random(len(domains)) < 0.4] = x[0]
+    folds = np.where(is_first, np.concatenate([rng.permutation(74) for _ in range(4)]) % 5, -1)
+    labels, parts = np.where(y, "positive", "negative"), np.where(is_first, "train", "unlabelled")
+    return Corpus(sp.csr_matrix(x), labels, domains, parts=parts, folds=folds, name="amazon")
+
+
+AMAZON = NamedCorpus("amazon", "small", "generated", small_amazon)
+AMAZON_HASH = {"name": "amazon", "sha256": small_amazon().content_hash()}
+
+
+def tiny_recipe(table: str) -> Recipe:
+    training = {"max_epochs": 4, "checkpoint_seconds": 0}
+    network = {"settings": {"hidden": [8], "shared_size": 4, "lr": 0.01}, "training": training, "seeds": 2}
+    rows = [
+        {"category": "shared", "system": "LS", "method": "ls", "extractor": "linear"},
+        {"category": "shared", "system": "MLP", "method": "mlp", "extractor": "mlp", **network},
+    ]
+    protocol = {"table1": "five-fold", "table2": "unlabelled-target"}[table]
+    return Recipe.parse({"title": "tiny", "protocol": protocol, "published": "", "rows": rows})
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Iterator[None]:
+    """The tiny table on the small corpus, in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(CORPORA, "amazon", AMAZON)
+        patch.setattr(runner, "load_recipe", tiny_recipe)
+        runner._corpus.cache_clear()
+        yield
+    runner._corpus.cache_clear()
+
+
+def run_of(table: str, system: str, seed: int | None, **place: Any) -> Run:
+    return Run(table, tiny_recipe(table).only([system])[0], seed, place)
+
+
+RUNS = {
+    "fitted": run_of("table1", "LS", None, fold=1),
+    "network": run_of("table1", "MLP", 2, fold=4),
+    "oracle": run_of("table2", "MLP", 1, target="dvd", selection="oracle", target_text="train"),
+    "source-dev": run_of("table2", "LS", None, target="kitchen", selection="source-dev", target_text="test"),
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def done(request: pytest.FixtureRequest, tiny: None, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A run and its record, as a file gives it back."""
+    run, folder = RUNS[request.param], tmp_path_factory.mktemp("running")
+    record = json.loads(json.dumps(execute(run, folder)))
+    assert list(folder.iterdir()) == []
+    return run, record
+
+
+def test_a_record_says_what_was_run_and_where(done: Done) -> None:
+    run, record = done
+    expected = {"table": run.table, "category": "shared", "system": run.row.system, "method": run.row.method}
+    expected |= {"extractor": run.row.extractor, "seed": run.seed, "code": code_hash(), "data": AMAZON_HASH}
+    expected |= {"config": run.row.run_settings(run.seed or 0).complete(), "classes": ["negative", "positive"]}
+    expected |= run.place  # the fold, or the target, the rule of selection and the text
+    assert {name: record[name] for name in expected} == expected
+    assert {"multidomain", "python", "torch", "numpy", "scipy", "scikit-learn", "threads"} <= set(record["machine"])
+    assert record["seconds"] >= 0 and record["cpu_seconds"] >= 0
+    if run.seed is None:
+        assert set(record["chosen"]) == {"C"} and record["best_epoch"] is record["epochs"] is None
+    else:
+        assert 1 <= record["best_epoch"] <= record["epochs"] <= 4
+
+
+def test_answers_and_accuracies_are_those_of_the_trained_model(done: Done) -> None:
+    (run, record), corpus = done, small_amazon()
+    split = tiny_recipe(run.table).experiment.split(corpus, run.place)
+    model = train_model(corpus, split, run.row.run_settings(run.seed or 0), device="cpu").model
+    for part, rows in (("test", split.test), ("dev", split.dev)):
+        answers, labels = model.predict(corpus.documents[rows], list(corpus.domains[rows])), corpus.labels[rows]
+        of_domain = {name: corpus.domains[rows] == name for name in set(corpus.domains[rows])}
+        assert record[part] == {name: np.mean(answers[here] == labels[here]) for name, here in of_domain.items()}
+        if part == "test":
+            for name, here in of_domain.items():
+                unpacked = [np.array(record["classes"])[unpack(record[of][name])] for of in ("predictions", "truth")]
+                assert [found.tolist() for found in unpacked] == [answers[here].tolist(), labels[here].tolist()]
+
+
+def test_clean_accuracy_is_that_of_clean_rows(done: Done) -> None:
+    (run, record), corpus = done, small_amazon()
+    split = tiny_recipe(run.table).experiment.split(corpus, run.place)
+    texts = [tuple(row) for row in corpus.documents.toarray()]
+    elsewhere = {texts[i] for i in {*split.train, *split.dev, *split.unlabelled} - {*split.test}}
+    for name in record["test"]:
+        clean = np.array([texts[i] not in elsewhere for i in split.test if corpus.domains[i] == name])
+        right = unpack(record["predictions"][name]) == unpack(record["truth"][name])
+        assert 0 < clean.sum() == record["clean_rows"][name] < len(clean)
+        assert record["clean"][name] == right[clean].mean()
+
+
+def test_each_run_has_a_checkpoint_of_its_own(tiny: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    train = MagicMock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(runner, "train_model", train)
+    for run in [*RUNS.values(), *RUNS.values()]:
+        with pytest.raises(KeyboardInterrupt):
+            execute(run, tmp_path)
+    asked = [call.kwargs["checkpoint_path"] for call in train.call_args_list]
+    assert asked[:4] == asked[4:] and len({path for path in asked if path.parent == tmp_path}) == 4
+
+
+def test_time_left_and_a_killed_worker(tiny: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def submit(work: object, run: Run, folder: Path) -> Future[Any]:
+        future: Future[Any] = Future()
+        if run.seed == 2:
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result({**run.identity(), "seconds": 10.0 if run.seed else 2.0, "data": AMAZON_HASH})
+        return future
+
+    pool = MagicMock()
+    pool.return_value.__enter__.return_value.submit = submit
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", pool)
+    heard: list[Progress] = []
+    assert reproduce("table1", tmp_path, seeds=[1], jobs=2, on_record=heard.append) == 10
+    took: list[tuple[str, float]] = []
+    for i, progress in enumerate(heard, start=1):
+        took.append((progress.run.row.system, progress.record["seconds"]))
+        left = {row: 5 - sum(name == row for name, _ in took) for row in ("LS", "MLP")}
+        mean = float(np.mean([seconds for _, seconds in took]))  # for a row of which nothing is known yet
+        assert progress.seconds_left == pytest.approx(sum(n * dict(took).get(row, mean) for row, n in left.items()) / 2)
+        assert (progress.done, progress.total) == (i, 10)
+    with pytest.raises(ModelError, match=r"^A worker process was killed, .*: table1 shared/MLP seed 2 \d\. .*--jobs 1"):
+        reproduce("table1", tmp_path)
+    assert len(read_records(tmp_path / "table1.jsonl")) == 10
+
+
+def started(program: list[str], results: Path, *options: str, **environment: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", **environment}  # two, so that one is our doing
+    command = [sys.executable, *program, "reproduce", "table1", "--results", str(results), "--jobs", "2", *options]
+    with_output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, **with_output, env=environment, start_new_session=True)
+
+
+def finished(process: subprocess.Popen[str], results: Path) -> list[dict[str, Any]]:
+    """Check what a command that went well has printed, and return all records."""
+    try:
+        out, error = process.communicate(timeout=200)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert (process.returncode, error) == (0, "")
+    *progress, said, _ = out.splitlines()
+    counts = [(int(m[1]), int(m[2])) for m in map(PROGRESS.fullmatch, progress) if m]
+    assert counts == [(i, len(progress)) for i in range(1, len(progress) + 1)]
+    assert said == f"table1: {len(progress)} runs recorded in {results / 'table1.jsonl'}"
+    assert not list((results / ".running").glob("*.safetensors"))
+    return read_records(results / "table1.jsonl")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_killed_and_started_again(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    driver, file, deadline = tmp_path / "driver.py", tmp_path / "table1.jsonl", time.monotonic() + 120
+    driver.write_text(DRIVER)
+    process = started([str(driver)], tmp_path)
+    while not (file.exists() and file.stat().st_size) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)  # the workers too: the group is the command's own
+    assert process.wait() == -signal.SIGKILL, process.communicate()
+    before = read_records(file)
+    assert 0 < len(before) < 15  # killed in the middle
+    file.write_bytes(file.read_bytes() + b'{"table": "table1", "categ')  # the worst moment
+    records = finished(started([str(driver)], tmp_path), tmp_path)
+    assert records[: len(before)] == before
+    runs = planned_runs("table1", tiny_recipe("table1"), [], None)
+    assert sorted(map(str, map(key, records))) == sorted(str(key(run.identity())) for run in runs)
+    assert {record["machine"]["threads"] for record in records} == {1}
+    uninterrupted = {key(run.identity()): execute(run, tmp_path / "other") for run in runs}
+    for record in records:
+        differing = {name for name, value in uninterrupted[key(record)].items() if record[name] != value}
+        assert differing <= MAY_DIFFER
+    content = file.read_bytes()
+    commands.reproduce_command("table1", results=tmp_path)
+    assert capsys.readouterr().out.startswith(f"table1: nothing to run: all has a record in {file}\n")
+    assert file.read_bytes() == content
+
+
+@pytest.mark.benchmark_data
+def test_the_real_command_on_the_real_data(benchmark_data: Path, tmp_path: Path) -> None:
+    process = started(["-m", "multidomain"], tmp_path, "--only", "shared/ls", MULTIDOMAIN_DATA=str(benchmark_data))
+    records = finished(process, tmp_path)
+    assert sorted(map(key, records)) == [("shared", "LS", None, fold) for fold in range(5)]
+    for record in records:
+        answers = {name: unpack(packed) for name, packed in record["predictions"].items()}
+        assert [(name, len(found)) for name, found in answers.items()] == [(name, 400) for name in DOMAINS]
+        assert record["machine"]["threads"] == 1
+        assert all(accuracy > 0.7 for part in ("dev", "test", "clean") for accuracy in record[part].values())
