@@ -22,9 +22,11 @@ from multidomain.errors import ConfigError, MultidomainError, MultidomainWarning
 from multidomain.evaluation import evaluate as evaluate_rows
 from multidomain.experiments.commands import reproduce_command
 from multidomain.experiments.recipes import rows_of
+from multidomain.features import WordSequences
+from multidomain.features.vectors import train_vectors, write_vectors
 from multidomain.methods import METHODS
 from multidomain.model import Model, is_model_folder
-from multidomain.pipeline import FeatureSettings, RunSettings
+from multidomain.pipeline import FeatureSettings, RunSettings, WordSettings
 from multidomain.report import console as shown
 from multidomain.report.commands import report_command
 from multidomain.runs import SplitSettings, run_in_folder, test_rows, unseen
@@ -120,6 +122,31 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
     print(json.dumps(entries, indent=2))
 
 
+@app.command("vectors")
+def vectors_command(
+    data: DataArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Text, or binary if it ends in .bin.")],
+    dimension: Annotated[int, typer.Option(min=1, help="Length of a vector.")] = 100,
+    min_count: Annotated[int, typer.Option(min=1, help="Leave rarer words out.")] = 2,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
+    domain_column: DomainColumn = None,
+    split_column: SplitColumn = None,
+    encoding: Encoding = "utf-8",
+    drop_empty: DropEmpty = False,
+) -> None:
+    """Train word vectors on the training and unlabelled text of some data, never on its test rows."""
+    columns = Columns(text_column, label_column, domain_column, split_column)
+    corpus = load_corpus(data, columns, encoding=encoding, drop_empty=drop_empty)
+    split = SplitSettings().split(corpus)
+    texts = corpus.documents[np.concatenate([split.train, split.unlabelled])]
+    words = list(WordSequences().words(texts))
+    told = lambda done, of: err.print(f"word vectors: {done} of {of}")  # noqa: E731
+    trained = train_vectors(words, dimension=dimension, min_count=min_count, on_epoch=told)
+    write_vectors(trained, output)
+    out.print(f"{counted(len(trained.words), 'word')}, {dimension} numbers each: {output}", soft_wrap=True)
+
+
 @app.command()
 def train(
     data: DataArgument,
@@ -128,6 +155,11 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
     ] = None,
+    extractor: Annotated[str | None, typer.Option(help="What a network reads a text with: mlp or cnn.")] = None,
+    vectors: Annotated[
+        str | None, typer.Option(help="File of word vectors, or 'random'; trained on the data by default.")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="Read no more than so many words of a text (cnn).")] = None,
     features: Annotated[
         Weighting | None, typer.Option(help="What is read of a text; by default what the method asks for.")
     ] = None,
@@ -161,11 +193,12 @@ def train(
     torch.set_num_threads(threads)
     run_settings = RunSettings(
         method=method,
-        method_settings=assignments(settings or []),
+        method_settings=assignments(settings or []) | ({"extractor": extractor} if extractor else {}),
         features=FeatureSettings.parse(
             {"weighting": features and features.value, "max_features": max_features, "ngram_range": (1, ngrams)},
             "features",
         ),
+        words=WordSettings.parse({"vectors": vectors, "max_length": max_length}, "words"),
         training=TrainingSettings.parse(
             {
                 "batch_size": batch_size,

@@ -42,7 +42,7 @@ FORMAT_VERSION = 1
 OWN_FILE = "estimator.json"
 # With fewer development rows one row moves the accuracy by more than ten points: picking an epoch by it is luck.
 _FEWEST_DEVELOPMENT_ROWS = 10
-_METHOD_ARGUMENTS = ("category", "lam", "k", "hidden", "dropout", "lr")
+_METHOD_ARGUMENTS = ("category", "extractor", "lam", "k", "hidden", "dropout", "lr")
 
 
 class EstimatorSettings(RunSettings):
@@ -60,7 +60,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
     ----------
     method : str, default="man-nll"
         Name in the registry; ``multidomain methods`` lists them.
-    category, lam, k, hidden, dropout, lr : default=None
+    category, extractor, lam, k, hidden, dropout, lr : default=None
         The method's most common settings; None is the method's default. They are arguments and not part of
         `method_settings` because ``set_params`` and grid search cannot reach into a dict.
     method_settings : dict, default=None
@@ -69,6 +69,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         What is read: counts or tf-idf of n-grams, or given vectors as they are. None is what the method asks for.
     max_features, ngram_range : default=5000, (1, 2)
         How many n-grams of texts to keep, and how long they are. Without effect on vectors.
+    vectors : str, default=None
+        Word vectors of extractors that read words in their order (``cnn``): a file, or ``random``; None trains them.
     batch_size, max_epochs, patience : int, default=8, 30, 5
         Rows of each domain in a mini-batch; longest training; epochs without a better development accuracy
         before training stops.
@@ -118,6 +120,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         method: str = "man-nll",
         *,
         category: str | None = None,
+        extractor: str | None = None,
         lam: float | None = None,
         k: int | None = None,
         hidden: tuple[int, ...] | None = None,
@@ -127,6 +130,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         features: Weighting | None = None,
         max_features: int = 5000,
         ngram_range: tuple[int, int] = (1, 2),
+        vectors: str | None = None,
         batch_size: int = 8,
         max_epochs: int = 30,
         patience: int = 5,
@@ -139,6 +143,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
     ):
         self.method = method
         self.category = category
+        self.extractor = extractor
         self.lam = lam
         self.k = k
         self.hidden = hidden
@@ -148,6 +153,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         self.features = features
         self.max_features = max_features
         self.ngram_range = ngram_range
+        self.vectors = vectors
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.patience = patience
@@ -291,6 +297,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
                     "max_features": self.max_features,
                     "ngram_range": self.ngram_range,
                 },
+                "words": {"vectors": self.vectors},
                 "training": {name: getattr(self, name) for name in of_training} | {"seed": seed},
             },
             "parameters of MultiDomainClassifier",

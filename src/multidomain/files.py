@@ -6,10 +6,11 @@ import errno
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from multidomain.errors import ModelError
 from multidomain.version import __version__
@@ -54,6 +55,19 @@ def _is_disk_full(error: BaseException) -> bool:
     # safetensors reports the system's error as text, not as an OSError.
     codes = (errno.ENOSPC, errno.EDQUOT)
     return getattr(error, "errno", None) in codes or any(f"os error {code}" in str(error) for code in codes)
+
+
+def lock(file: IO[Any], *, wait: bool) -> bool:
+    """Lock a file until it is closed; tell whether that was possible. The system unlocks it when the process ends."""
+    if sys.platform == "win32":  # has no such locks: one process at a time is left to the user
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from multidomain.corpus.rows import ONLY_DOMAIN, domain_name, plain_form
 from multidomain.errors import DataError, ModelError, MultidomainWarning, NoDomainGiven, did_you_mean, quoted
-from multidomain.features.bags import BagFeatures
+from multidomain.features import BagFeatures, Features, WordSequences
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, whole_file, write_json, write_sealed
 from multidomain.methods import Method, Task, method_entry
 from multidomain.nn.rows import SparseRows
@@ -25,6 +25,8 @@ from multidomain.training.prediction import predicted_probabilities, shared_feat
 
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
+
+_FEATURES: dict[str, type[Features]] = {"bags": BagFeatures, "words": WordSequences}
 
 UnknownDomain = Literal["shared", "error"]
 
@@ -47,7 +49,7 @@ class Model:
 
     method_name: str
     method: Method
-    features: BagFeatures
+    features: Features
     classes: tuple[Any, ...]
 
     @property
@@ -145,7 +147,8 @@ class Model:
         with whole_file(folder / "weights.new") as temporary:
             save_file(tensors, temporary)
         weights = _named_by_hash(folder / "weights.new", "weights", ".safetensors")
-        write_json(folder / "features.new", feature_settings)
+        kind = next(kind for kind, class_ in _FEATURES.items() if isinstance(self.features, class_))
+        write_json(folder / "features.new", {"kind": kind, **feature_settings})
         features = _named_by_hash(folder / "features.new", "features", ".json")
         manifest = {
             "method": self.method_name,
@@ -173,7 +176,8 @@ class Model:
         except SafetensorError as error:
             raise ModelError(f"{weights_file} cannot be read: {error}.") from None
         arrays = {name: value.cpu().numpy() for name, value in _under(tensors, "features/").items()}
-        features = BagFeatures.from_state(json.loads(features_file.read_text(encoding="utf-8")), arrays)
+        stored_features = json.loads(features_file.read_text(encoding="utf-8"))
+        features = _FEATURES[stored_features.pop("kind", "bags")].from_state(stored_features, arrays)
         stored = manifest["task"]
         task = Task(**{**stored, "domains": tuple(stored["domains"]), "labelled": tuple(stored["labelled"])})
         if features.n_inputs != task.n_inputs:

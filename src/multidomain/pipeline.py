@@ -14,11 +14,14 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from multidomain.corpus import Corpus, Split, check_trainable
+from multidomain.corpus import Corpus, Split, cache_folder, check_trainable
 from multidomain.errors import ConfigError, NoDevelopmentRows
-from multidomain.features.bags import BagFeatures, Weighting
-from multidomain.methods import FittedMethod, GradientMethod, method_entry
+from multidomain.features import BagFeatures, Features, WordSequences
+from multidomain.features.bags import Weighting
+from multidomain.features.prepared import word_vectors
+from multidomain.methods import FittedMethod, GradientMethod, Method, method_entry
 from multidomain.methods.data import TrainingData
+from multidomain.methods.network import NetworkMethod
 from multidomain.model import Model
 from multidomain.settings import Settings
 from multidomain.training.checkpoint import Checkpoint
@@ -37,6 +40,15 @@ class FeatureSettings(Settings):
     ngram_range: tuple[int, int] = (1, 2)
 
 
+class WordSettings(Settings):
+    """What extractors that read words in their order read of a document."""
+
+    max_words: int = Field(50_000, ge=2)
+    min_count: int = Field(2, ge=1)
+    max_length: int | None = Field(None, ge=1)
+    vectors: str | None = None  # a file, or "random"; None: trained on the training and unlabelled text
+
+
 class RunSettings(Settings):
     """Everything that decides the outcome of a run, but for the data and the split.
 
@@ -46,6 +58,7 @@ class RunSettings(Settings):
     method: str = "man-nll"
     method_settings: dict[str, Any] = Field(default_factory=dict)
     features: FeatureSettings = FeatureSettings()
+    words: WordSettings = WordSettings()
     training: TrainingSettings = TrainingSettings()
 
     def complete(self) -> dict[str, Any]:
@@ -94,9 +107,15 @@ def train_model(
     entry = method_entry(settings.method)
     method_settings = entry.settings(settings.method_settings)
     check_trainable(corpus, split)
+    if device == "auto" and getattr(method_settings, "runs_on_cpu_only", False):
+        device = "cpu"
     torch_device = resolved_device(device)
-    features = BagFeatures(**settings.resolved_features().model_dump())
-    features.fit(corpus.documents[np.concatenate([split.train, split.unlabelled])])
+    texts = corpus.documents[np.concatenate([split.train, split.unlabelled])]
+    features: Features
+    if reads_words := getattr(method_settings, "reads_words", False):
+        features = WordSequences(**settings.words.model_dump(exclude={"vectors"})).fit(texts)
+    else:
+        features = BagFeatures(**settings.resolved_features().model_dump()).fit(texts)
     data = training_data(corpus, split, features, torch_device)
     if not len(data.dev):
         warnings.warn(
@@ -108,6 +127,8 @@ def train_model(
     with torch.random.fork_rng():  # leave the caller's random state alone
         torch.manual_seed(settings.training.seed)
         method = entry.build(data.task, method_settings).to(torch_device)
+        if reads_words:
+            _start_from_vectors(method, features, texts, settings.words.vectors, listeners)
         if isinstance(method, FittedMethod):
             history = _fit(method, data, listeners)
         else:
@@ -115,6 +136,21 @@ def train_model(
             checkpoint = Checkpoint(checkpoint_path, fingerprint(corpus, split, settings)) if checkpoint_path else None
             history = Trainer(method, data, settings.training, checkpoint=checkpoint, listeners=listeners).run()
     return Trained(Model(settings.method, method, features, data.classes), history)
+
+
+def _start_from_vectors(
+    method: Method, sequences: Features, texts: np.ndarray, given: str | None, listeners: Sequence[Listener]
+) -> None:
+    assert isinstance(method, NetworkMethod) and isinstance(sequences, WordSequences)
+
+    def told(done: int, of: int) -> None:
+        for listener in listeners:
+            listener.prepared("word vectors", done, of)
+
+    dimension = method.extractors[0].table.shape[1]
+    vectors = word_vectors(sequences, texts, dimension, given, cache_folder() / "vectors", told)
+    if vectors is not None:
+        method.use_vectors(torch.from_numpy(vectors))
 
 
 def _fit(method: FittedMethod, data: TrainingData, listeners: Sequence[Listener]) -> History:

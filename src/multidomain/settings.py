@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -60,7 +60,9 @@ class Settings(BaseModel):
         if fault["type"] == "extra_forbidden":
             part: Any = cls
             for step in inner:
-                part = part.model_fields[step].annotation
+                if not step.isdigit():  # a place in a list of settings
+                    part = part.model_fields[step].annotation
+                    part = next((inside for inside in get_args(part) if hasattr(inside, "model_fields")), part)
             valid = sorted(part.model_fields.keys() - refused.keys())
             return f"'{name}' is not a setting.{did_you_mean(last, valid)}"
         message = fault["msg"].removeprefix("Value error, ")

@@ -22,10 +22,17 @@ from multidomain.training.history import History, Listener
 
 # Settings that make a method small; those it does not have are left out. Then its variants.
 SMALL = {"hidden": (8,), "shared_size": 6, "private_size": 4, "lr": 0.01, "k": 2, "dropout": 0.1, "layers": 2}
+SMALL |= {"state": 6, "filters": 6, "dimension": 8, "kernel_sizes": (1, 3)}
 VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "man-nll": [{}, {"category": "shared"}, {"norm": "per-domain"}],
+    "man-nll": [{}, {"category": "shared"}, {"norm": "per-domain"}, {"extractor": "cnn"}],
     "man-l2": [{}],
     "mlp": [{"category": "shared"}, {"category": "domain-specific"}],
+    "mdan-smax": [{}, {"extractor": "cnn"}],
+    "cnn": [{"category": "shared"}, {"category": "domain-specific"}],
+    "bilstm": [{"category": "domain-specific"}],
+    "sp": [{}, {"extractor": "bilstm-attention"}],
+    "asp-mtl": [{}, {"extractor": "mlp"}],
+    "fs-mtl": [{"state": 16, "lr": 0.02}],
     **{name: [{"category": "shared"}, {"category": "domain-specific"}] for name in ("ls", "svm", "lr")},
     "self-training": [{"base": "fa-lr"}, {"base": "ls"}, {"base": "cmsc-svm"}, {"base": "msda"}],
 }
@@ -87,6 +94,7 @@ def settings(name: str, variant: Mapping[str, Any], **training: Any) -> RunSetti
     return RunSettings(
         method=name,
         method_settings={**small, **variant},
+        words={"vectors": "random"},
         training={"max_epochs": 3, "batch_size": 4, "seed": 1, **training},
     )
 
@@ -109,9 +117,15 @@ def refusal(name: str, variant: Mapping[str, Any], kind: str) -> str | None:
     """What the error must say where a method cannot do a thing."""
     if domain_specific(variant) and kind == "one unlabelled":
         return "from its own labels, and 'pans' has none"
+    if reads_words(name, variant) and kind == "vectors":
+        return "reads words in their order, and the documents are vectors"
     if name == "self-training" and kind != "one unlabelled":
         return "learns from unlabelled text, and there is none"
     return None
+
+
+def reads_words(name: str, variant: Mapping[str, Any]) -> bool:
+    return getattr(METHODS[name].settings(variant), "reads_words", False)
 
 
 def possible(name: str) -> str:

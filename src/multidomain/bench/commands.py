@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from multidomain.bench.predict import measure_memory, measure_prediction
-from multidomain.bench.train import measure_training
+from multidomain.bench.train import measure_text_training, measure_training
 from multidomain.corpus import load_corpus
 from multidomain.errors import ConfigError
 from multidomain.methods.man import MANSettings
@@ -44,17 +44,23 @@ def _record(output: Path, record: dict[str, Any]) -> None:
 def train(
     domains: Annotated[str, typer.Option(help="Numbers of domains.")] = "2,4,8,16,32,64",
     repeats: Repeats = 5,
+    extractor: Annotated[str, typer.Option(help="mlp, on generated counts; or cnn, on the texts of FDU-MTL.")] = "mlp",
     private_hidden: Annotated[str | None, typer.Option(help="Hidden layers of the private extractors.")] = None,
     textbook: Annotated[bool, typer.Option(help="Measure the textbook too; it needs more memory.")] = True,
     output: Output = Path("results/bench.jsonl"),
 ) -> None:
     """Training: iterations per second beside the textbook's Algorithm 1, at the paper's sizes, with one thread."""
-    given = {} if private_hidden is None else {"private_hidden": private_hidden}
+    given = {"extractor": extractor} | ({} if private_hidden is None else {"private_hidden": private_hidden})
     settings = MANSettings.parse(given)
+    if settings.extractor not in ("mlp", "cnn"):
+        raise ConfigError(f"There is no textbook for the extractor '{extractor}'. Use mlp or cnn.")
     torch.set_num_threads(1)
-    for n_domains in _numbers(domains):
-        speed = measure_training(n_domains, repeats, settings, textbook)
-        line = f"{n_domains:>3} domains: {1000 * np.median(speed.engine_seconds):8.1f} ms an iteration, "
+    if settings.reads_words:
+        measured = iter([measure_text_training(repeats, settings, textbook)])
+    else:
+        measured = (measure_training(n, repeats, settings, textbook) for n in _numbers(domains))
+    for speed in measured:
+        line = f"{speed.n_domains:>3} domains: {1000 * np.median(speed.engine_seconds):8.1f} ms an iteration, "
         if speed.ratio is not None:
             line += f"textbook {1000 * np.median(speed.textbook_seconds):8.1f} ms, {speed.ratio:.1f} times as fast "
             line += f"({speed.ratios[0]:.1f} to {speed.ratios[-1]:.1f}), "

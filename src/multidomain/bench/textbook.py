@@ -11,7 +11,10 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
+from multidomain.bench.textbook_cnn import PaddedStream, TextbookCNN
 from multidomain.methods.man import MAN
+from multidomain.nn.cnn import CNNExtractor
+from multidomain.nn.extractor_base import Extractor
 from multidomain.nn.extractors import MLPExtractor
 from multidomain.nn.heads import Head
 from multidomain.training.sampling import DomainStream
@@ -36,8 +39,8 @@ class TextbookMAN:
     def __init__(self, man: MAN):
         s, task = man.settings, man.task
         self.settings, self.N = s, len(task.domains)
-        self.F_s = None if man.F_s is None else _perceptron(man.F_s, 0)
-        self.F_d = [] if man.F_d is None else [_perceptron(man.F_d, i) for i in range(man.F_d.copies)]
+        self.F_s = None if man.F_s is None else _textbook(man.F_s, 0)
+        self.F_d = [] if man.F_d is None else [_textbook(man.F_d, i) for i in range(man.F_d.copies)]
         self.C = TextbookHead(man.C, s.norm)
         self.D = None if man.D is None else TextbookHead(man.D, s.norm)
         main = nn.ModuleList([module for module in (self.F_s, *self.F_d, self.C) if module is not None])
@@ -49,14 +52,10 @@ class TextbookMAN:
         """Return the weights under the names and in the shapes of a `MAN`."""
         state: dict[str, Tensor] = {}
         for name, networks in (("F_s", [self.F_s] if self.F_s else []), ("F_d", self.F_d)):
-            layers = [[m for m in network if isinstance(m, nn.Linear)] for network in networks if network is not None]
-            for depth, copies in enumerate(zip(*layers, strict=True)):
-                weight = torch.stack([linear.weight.detach().T for linear in copies])
-                bias = torch.stack([linear.bias.detach()[None] for linear in copies])
-                if depth == 0:
-                    state |= {f"{name}.first_weight": weight.flatten(0, 1), f"{name}.first_bias": bias}
-                else:
-                    state |= {f"{name}.weights.{depth - 1}": weight, f"{name}.biases.{depth - 1}": bias}
+            cnns = [network for network in networks if isinstance(network, TextbookCNN)]
+            perceptrons = [network for network in networks if isinstance(network, nn.Sequential)]
+            of_extractor = TextbookCNN.stacked(cnns) if cnns else _stacked(perceptrons)
+            state |= {f"{name}.{key}": value for key, value in of_extractor.items()}
         for name, head in (("C", self.C), ("D", self.D)):
             for part, module in (
                 (("hidden", head.before[1]), ("norm", head.norm), ("out", head.after[1])) if head else ()
@@ -64,7 +63,7 @@ class TextbookMAN:
                 state |= {f"{name}.{part}.{key}": value for key, value in module.state_dict().items()}
         return {key: state[key] for key in man.state_dict()}
 
-    def step(self, X: DenseStream, U: DenseStream) -> None:
+    def step(self, X: DenseStream | PaddedStream, U: DenseStream | PaddedStream) -> None:
         """Do one iteration."""
         if self.D is not None and self.F_s is not None:
             for _ in range(self.settings.k):  # lines 2-9
@@ -136,8 +135,15 @@ class TextbookHead(nn.Module):
                 self.norm.running_mean, self.norm.running_var = mean, var
 
 
+def _textbook(extractor: Extractor, copy: int) -> nn.Module:
+    """Return one copy of an extractor as torch's own modules."""
+    if isinstance(extractor, CNNExtractor):
+        return TextbookCNN(extractor, copy)
+    assert isinstance(extractor, MLPExtractor)
+    return _perceptron(extractor, copy)
+
+
 def _perceptron(extractor: MLPExtractor, copy: int) -> nn.Sequential:
-    """Return one copy of an extractor as a dense network."""
     n = extractor.n_inputs
     weights = [extractor.first_weight[copy * n : (copy + 1) * n], *(w[copy] for w in extractor.weights)]
     biases = [extractor.first_bias[copy, 0], *(b[copy, 0] for b in extractor.biases)]
@@ -148,6 +154,20 @@ def _perceptron(extractor: MLPExtractor, copy: int) -> nn.Sequential:
         linear.load_state_dict({"weight": weight.detach().T, "bias": bias.detach()})
         layers += [nn.Dropout(extractor.dropout), linear, nn.ReLU()]
     return nn.Sequential(*layers)
+
+
+def _stacked(copies: list[nn.Sequential]) -> dict[str, Tensor]:
+    """Return the weights of all copies under the names and in the shapes of an `MLPExtractor`."""
+    state: dict[str, Tensor] = {}
+    layers = [[module for module in network if isinstance(module, nn.Linear)] for network in copies]
+    for depth, of_copies in enumerate(zip(*layers, strict=True)):
+        weight = torch.stack([linear.weight.detach().T for linear in of_copies])
+        bias = torch.stack([linear.bias.detach()[None] for linear in of_copies])
+        if depth == 0:
+            state |= {"first_weight": weight.flatten(0, 1), "first_bias": bias}
+        else:
+            state |= {f"weights.{depth - 1}": weight, f"biases.{depth - 1}": bias}
+    return state
 
 
 def _descend(optimiser: torch.optim.Optimizer, loss: Tensor | int) -> None:

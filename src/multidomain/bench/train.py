@@ -6,6 +6,7 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,10 +14,15 @@ from scipy import sparse
 
 from multidomain.bench.memory import peak_memory_mb
 from multidomain.bench.textbook import DenseStream, TextbookMAN
+from multidomain.bench.textbook_cnn import PaddedStream
+from multidomain.corpus import given_split, load_corpus
+from multidomain.features import WordSequences
 from multidomain.methods import Task
+from multidomain.methods.data import TrainingData
 from multidomain.methods.man import MAN, MANSettings
 from multidomain.nn.rows import SparseRows
-from multidomain.training.sampling import DomainStream
+from multidomain.training.data import training_data
+from multidomain.training.sampling import DomainStream, labelled_stream, text_stream
 
 N_INPUTS = 5000
 _ROWS_OF_EACH = 200  # enough that batches differ; the textbook holds them dense
@@ -78,6 +84,40 @@ def _measure(n_domains: int, repeats: int, settings: MANSettings, with_textbook:
     some = max(1, round(0.5 / engine(3))), max(1, round(0.5 / textbook(1)))
     seconds = [(engine(some[0]), textbook(some[1])) for _ in range(repeats)]
     return TrainingSpeed(n_domains, [s[0] for s in seconds], [s[1] for s in seconds], peak_mb)
+
+
+def measure_text_training(repeats: int, settings: MANSettings, with_textbook: bool = True) -> TrainingSpeed:
+    """Measure a network that reads words in their order, on the texts of FDU-MTL."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure_texts, (repeats, settings, with_textbook))
+
+
+def _measure_texts(repeats: int, settings: MANSettings, with_textbook: bool) -> TrainingSpeed:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    corpus = load_corpus("fdu-mtl")
+    split = given_split(corpus)
+    sequences = WordSequences().fit(corpus.documents[np.concatenate([split.train, split.unlabelled])])
+    data = training_data(corpus, split, sequences, torch.device("cpu"))
+    man = MAN(data.task, settings)
+    man.start_training()
+    man.train()
+    engine = _timed(partial(man.step, *_text_streams(data), 0, 0))
+    engine(8)  # compiles, and touches the optimiser's memory
+    peak_mb, n_domains = peak_memory_mb(), len(data.task.domains)
+    if not with_textbook:
+        return TrainingSpeed(n_domains, [engine(5) for _ in range(repeats)], [], peak_mb)
+    book = TextbookMAN(man)
+    X, U = _text_streams(data)
+    padded = PaddedStream(X, data.labelled.x, data.labelled.y), PaddedStream(U, data.text.x, None)
+    textbook = _timed(partial(book.step, *padded))
+    textbook(1)
+    seconds = [(engine(5), textbook(1)) for _ in range(repeats)]
+    return TrainingSpeed(n_domains, [s[0] for s in seconds], [s[1] for s in seconds], peak_mb)
+
+
+def _text_streams(data: TrainingData) -> tuple[DomainStream, DomainStream]:
+    return labelled_stream(data, _BATCH_SIZE, 0, balanced=False), text_stream(data, _BATCH_SIZE, 0)
 
 
 def _timed(step: Callable[[], object]) -> Callable[[int], float]:

@@ -17,7 +17,7 @@ out = Console(highlight=False, markup=False)
 
 
 def reproduce_command(
-    table: Annotated[str, typer.Argument(help="table1 or table2.")],
+    table: Annotated[str, typer.Argument(help="table1, table2 or table3.")],
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="ROW", help="A system, method or category; may be repeated."),
@@ -27,9 +27,8 @@ def reproduce_command(
     results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
 ) -> None:
     """Run all of a table that has no record yet; may be stopped and started again at any time."""
-    n = reproduce(
-        table, results, only=only or (), seeds=seed_numbers(seeds) if seeds else None, jobs=jobs, on_record=_show
-    )
+    wanted = None if seeds is None else seed_numbers(seeds)
+    n = reproduce(table, results, only=only or (), seeds=wanted, jobs=jobs, on_record=_show)
     done = f"{counted(n, 'run')} recorded" if n else "nothing to run: all has a record"
     out.print(f"{table}: {done} in {results / table}.jsonl", soft_wrap=True)
     out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
@@ -51,10 +50,11 @@ def seed_numbers(given: str) -> list[int]:
     seeds: list[int] = []
     try:
         for part in given.split(","):
-            first, _, last = part.partition("-")
-            seeds += range(int(first), int(last or first) + 1)
+            first, dash, last = part.partition("-")
+            of_part = range(int(first), int(last if dash else first) + 1)
+            if not of_part:
+                raise ValueError
+            seeds += of_part
     except ValueError:
-        seeds = []
-    if not seeds:
-        raise ConfigError(f"--seeds is '{given}'; expected numbers such as 1-5 or 1,3,7.")
+        raise ConfigError(f"--seeds is '{given}'; expected numbers such as 1-5 or 1,3,7.") from None
     return list(dict.fromkeys(seeds))

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from multidomain.corpus import Corpus, Selection, Split, kfold_split
+from multidomain.corpus import Corpus, Selection, Split, given_split, kfold_split
 
 TargetText: TypeAlias = Literal["train", "test"]
 
@@ -84,4 +84,21 @@ class UnlabelledTarget(Protocol):
         )
 
 
-PROTOCOLS: dict[str, Protocol] = {"five-fold": FiveFold(), "unlabelled-target": UnlabelledTarget()}
+@dataclass(frozen=True)
+class GivenParts(Protocol):
+    """Table 3: train, development, test and unlabelled text as the files give them."""
+
+    corpus: str = "fdu-mtl"
+
+    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
+        return [{"parts": "given"}]
+
+    def split(self, corpus: Corpus, place: Place) -> Split:
+        return given_split(corpus)
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    "five-fold": FiveFold(),
+    "unlabelled-target": UnlabelledTarget(),
+    "given-parts": GivenParts(),
+}

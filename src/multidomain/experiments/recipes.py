@@ -16,7 +16,7 @@ from multidomain.methods import FittedMethod, method_entry
 from multidomain.pipeline import RunSettings
 from multidomain.settings import Settings
 
-TABLES = ("table1", "table2")
+TABLES = ("table1", "table2", "table3")
 
 
 class Row(Settings):
@@ -30,7 +30,7 @@ class Row(Settings):
         What turns a document into features: ``linear`` for none.
     seeds
         How many; a method without randomness is run once.
-    settings, features, training
+    settings, features, words, training
         What differs from the defaults of `RunSettings`.
     note
         What a reader of the table must know about this row.
@@ -43,6 +43,7 @@ class Row(Settings):
     seeds: int = Field(3, ge=1)
     settings: dict[str, Any] = Field(default_factory=dict)
     features: dict[str, Any] = Field(default_factory=dict)
+    words: dict[str, Any] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
     note: str = ""
 
@@ -68,6 +69,7 @@ class Row(Settings):
             "method": self.method,
             "method_settings": self.settings,
             "features": self.features,
+            "words": self.words,
             "training": {**self.training, "seed": seed},
         }
         return RunSettings.parse(values, f"settings of row '{self.name}'")

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
 from multidomain.errors import DataError
+from multidomain.files import lock
 
 Record: TypeAlias = dict[str, Any]
 
@@ -32,37 +33,41 @@ def unpack(packed: str) -> np.ndarray:
 
 def read_records(path: Path) -> list[Record]:
     """Return all records of a file; a last line that was cut short by a kill is not one."""
-    if not path.exists():
-        return []
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
     records = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         try:
             if line:
                 records.append(json.loads(line))
         except ValueError:
-            last = path.read_text(encoding="utf-8").count("\n") + 1
-            if number != last:
+            if number != len(lines):
                 raise DataError(f"{path}, line {number}: not a record. Restore the file, or delete the line.") from None
     return records
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Add a record to a file, on a line of its own even if the file's last line was cut short."""
+    """Add a record to a file, on a line of its own; a last line that was cut short goes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        if end:
-            file.seek(end - 1)
-            if file.read(1) != b"\n":
-                _drop_last_line(path)
+        lock(file, wait=True)  # several processes may add to one file
+        file.seek(0)
+        content = file.read()
+        last = content[content.rfind(b"\n") + 1 :]
+        if last:
+            _end_line(file, last, len(content))
         file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
 
-def _drop_last_line(path: Path) -> None:
-    content = path.read_bytes()
-    os.truncate(path, content.rfind(b"\n") + 1)
+def _end_line(file: IO[bytes], last: bytes, size: int) -> None:
+    """End a last line that is a record, and take one away that is none."""
+    try:
+        json.loads(last)
+    except ValueError:
+        file.truncate(size - len(last))
+    else:
+        file.write(b"\n")
 
 
 def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

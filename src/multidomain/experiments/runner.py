@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,12 +19,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from multidomain.corpus import Corpus, Split, load_corpus
-from multidomain.errors import ModelError
+from multidomain.errors import ConfigError, ModelError
 from multidomain.experiments.protocols import Place
 from multidomain.experiments.recipes import Recipe, Row, load_recipe
 from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records
+from multidomain.files import lock
 from multidomain.model import Model
 from multidomain.pipeline import train_model
 from multidomain.runs import machine
@@ -97,12 +102,21 @@ def reproduce(
     """
     path = results / f"{table}.jsonl"
     recipe = load_recipe(table)
-    corpus = load_corpus(recipe.experiment.corpus)  # here: what is missing is fetched once
-    runs = without_record(planned_runs(table, recipe, only, seeds), read_records(path), corpus.content_hash())
+    planned = planned_runs(table, recipe, only, seeds)
+    with _alone(results / ".running" / f"{table}.lock"):
+        corpus = load_corpus(recipe.experiment.corpus)  # here: what is missing is fetched once
+        runs = without_record(planned, read_records(path), corpus.content_hash())
+        _run_all(runs, path, results / ".running", jobs, on_record)
+    return len(runs)
+
+
+def _run_all(
+    runs: Sequence[Run], path: Path, checkpoints: Path, jobs: int, on_record: Callable[[Progress], None]
+) -> None:
     clock = _Clock(runs, read_records(path), jobs)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        futures = {pool.submit(execute, run, results / ".running"): run for run in runs}
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(os.getpid(),)) as pool:
+        futures = {pool.submit(execute, run, checkpoints): run for run in runs}
         try:
             for done, future in enumerate(as_completed(futures), start=1):
                 run = futures[future]
@@ -111,7 +125,32 @@ def reproduce(
                 on_record(Progress(run, record, done, len(runs), clock.left_after(run, record)))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    return len(runs)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Refuse to work beside another process that works on the same records."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        if not lock(file, wait=False):
+            raise ConfigError(
+                f"Another 'multidomain reproduce {path.stem}' is at work in {path.parent.parent}. Wait for it, or give "
+                "another folder (--results)."
+            )
+        yield
+
+
+def _start_worker(parent: int) -> None:
+    """Use one thread, and end when the process that waits for the records is gone."""
+    threadpool_limits(1)  # of numpy and scipy
+    torch.set_num_threads(1)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _result(future: Future[Record], run: Run) -> Record:
@@ -148,7 +187,8 @@ def execute(run: Run, checkpoints: Path) -> Record:
     corpus = _corpus(protocol.corpus)
     split = protocol.split(corpus, run.place)
     identity = run.identity()
-    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    named = json.dumps([identity, corpus.content_hash()], sort_keys=True)
+    key = hashlib.sha256(named.encode()).hexdigest()[:16]
     checkpoint = checkpoints / f"{key}.safetensors"
     began, began_cpu = time.monotonic(), time.process_time()
     trained = train_model(corpus, split, run.row.run_settings(run.seed or 0), device="cpu", checkpoint_path=checkpoint)
@@ -156,6 +196,7 @@ def execute(run: Run, checkpoints: Path) -> Record:
     checkpoint.unlink(missing_ok=True)
     return {
         **identity,
+        "split": split.rule,
         "chosen": trained.history.chosen,
         "best_epoch": trained.history.best_epoch or None,
         "epochs": len(trained.history.epochs) or None,

@@ -1,6 +1,11 @@
-"""Documents to arrays, fitted on training and unlabelled text, never on test."""
+"""Documents to numbers: bags of n-grams, or words in their order."""
+
+from typing import TypeAlias
 
 from multidomain.features.bags import BagFeatures
+from multidomain.features.sequences import WordSequences
 from multidomain.features.tokens import TOKEN_PATTERN, normalise
 
-__all__ = ["TOKEN_PATTERN", "BagFeatures", "normalise"]
+Features: TypeAlias = BagFeatures | WordSequences
+
+__all__ = ["TOKEN_PATTERN", "BagFeatures", "Features", "WordSequences", "normalise"]

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from multidomain.methods.base import Stream, Task
+from multidomain.methods.extractors import ExtractorSettings
 from multidomain.methods.network import NetworkMethod
-from multidomain.nn.extractors import MLPExtractor
 from multidomain.nn.reversal import reverse_gradient
 from multidomain.nn.rows import Rows
 from multidomain.objectives.label import J_C_of_domain
-from multidomain.settings import Settings, listed
 
 
-class DANNSettings(Settings):
+class DANNSettings(ExtractorSettings):
     """Sizes and hyperparameters; those of layers and of `lam` are from the code of MDAN's authors."""
 
-    hidden: Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(listed)] = (1000, 500)
     shared_size: int = Field(100, ge=1)
-    dropout: float = Field(0.4, ge=0, lt=1)
     lam: float = Field(0.01, ge=0)
     lr: float = Field(1e-4, gt=0)
 
@@ -38,7 +35,7 @@ class SourcesAndTarget(NetworkMethod):
         super().__init__(task, settings)
         s = settings
         self.targets = [d for d in range(len(task.domains)) if d not in task.labelled]
-        self.F_s = MLPExtractor(1, task.n_inputs, s.hidden, s.shared_size, s.dropout)
+        self.F_s = s.make(1, task.n_inputs, s.shared_size)
         self.C = nn.Linear(s.shared_size, task.n_classes)
         self.D = nn.Linear(s.shared_size, n_discriminators) if self.targets else None
         self._lr, self._lam, self._size = s.lr, s.lam, s.shared_size

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import torch
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 from torch.optim import Adam
 
 from multidomain.methods.base import Stream, Task
+from multidomain.methods.extractors import ExtractorSettings, Widths
 from multidomain.methods.network import NetworkMethod, descend
-from multidomain.nn.extractors import MLPExtractor
 from multidomain.nn.heads import Head
 from multidomain.nn.norm import Norm
 from multidomain.nn.rows import Rows
 from multidomain.objectives.domain import OBJECTIVES
 from multidomain.objectives.label import J_C
-from multidomain.settings import Settings, listed
 
 WARM_UP_ITERATIONS = 25  # of the first epoch
 WARM_UP_UPDATES = 100  # of D, in place of k
 
 
-Width = Annotated[int, Field(ge=1)]
-
-
-class MANSettings(Settings):
+class MANSettings(ExtractorSettings):
     """Sizes and hyperparameters; the defaults are those of the paper's appendix."""
 
     category: Literal["shared-private", "shared", "domain-specific"] = "shared-private"
     adversary: Literal["nll", "l2"] | None = "nll"
-    hidden: Annotated[tuple[Width, ...], BeforeValidator(listed)] = (1000, 500)
-    private_hidden: Annotated[tuple[Width, ...] | None, BeforeValidator(listed)] = None  # None: as `hidden`
+    private_hidden: Widths | None = None  # None: as `hidden`
     shared_size: int = Field(128, ge=1)
     private_size: int = Field(64, ge=1)
-    dropout: float = Field(0.4, ge=0, lt=1)
     norm: Norm = "all-domains"
     lam: float = Field(0.05, ge=0)
     k: int = Field(5, ge=1)
@@ -81,16 +75,11 @@ class MAN(NetworkMethod):
     def __init__(self, task: Task, settings: MANSettings):
         super().__init__(task, settings)
         s, N = settings, len(task.domains)
-        private_hidden = s.hidden if s.private_hidden is None else s.private_hidden
         shared, private = s.category != "domain-specific", s.category != "shared"
         if not shared:
             task.check_labels_everywhere()
-        self.F_s = MLPExtractor(1, task.n_inputs, s.hidden, s.shared_size, s.dropout) if shared else None
-        self.F_d = (
-            MLPExtractor(len(task.labelled), task.n_inputs, private_hidden, s.private_size, s.dropout)
-            if private
-            else None
-        )
+        self.F_s = s.make(1, task.n_inputs, s.shared_size) if shared else None
+        self.F_d = s.make(len(task.labelled), task.n_inputs, s.private_size, s.private_hidden) if private else None
         self.C = Head(s.shared_size * shared + s.private_size * private, task.n_classes, s.dropout, s.norm)
         # One domain alone has nothing to adapt: D would have a single answer.
         self.D = Head(s.shared_size, N, s.dropout, s.norm) if s.adversary and N > 1 else None

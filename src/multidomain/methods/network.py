@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from multidomain.methods.base import GradientMethod
-from multidomain.nn.extractors import MLPExtractor
+from multidomain.nn.extractor_base import Extractor
 
 
 class NetworkMethod(GradientMethod):
@@ -19,9 +20,15 @@ class NetworkMethod(GradientMethod):
     """
 
     @property
-    def extractors(self) -> list[MLPExtractor]:
+    def extractors(self) -> list[Extractor]:
         """Return the feature extractors."""
-        return [module for module in self.children() if isinstance(module, MLPExtractor)]
+        return [module for module in self.children() if isinstance(module, Extractor)]
+
+    def use_vectors(self, vectors: Tensor) -> None:
+        """Let every copy of every extractor start from the same word vectors, shape (words, dimension)."""
+        with torch.no_grad():
+            for F in self.extractors:
+                F.table.copy_(vectors.repeat(F.copies, 1))
 
     def start_optimisers(self, lr: float, heads: Sequence[nn.Module]) -> None:
         """Make the optimisers of all extractors and of some heads, which `descend` uses."""
@@ -31,7 +38,7 @@ class NetworkMethod(GradientMethod):
         if parameters[0].device.type == "cpu":  # elsewhere the first layer is updated as a whole
             from multidomain.nn.row_adam import RowAdam  # here: prediction must not wait for a compiler
 
-            tables = [F.first_weight for F in self.extractors]
+            tables = [F.table for F in self.extractors]
             rows = RowAdam(tables, lr=lr)
             for F in self.extractors:
                 F.row_optimiser = rows

@@ -8,6 +8,7 @@ from typing import Any
 
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.features.bags import Weighting
+from multidomain.methods.asp_mtl import ASPMTL
 from multidomain.methods.base import Method, Task
 from multidomain.methods.cmsc import CMSC
 from multidomain.methods.dann import DANN, MDAN
@@ -21,6 +22,7 @@ from multidomain.settings import Settings
 
 _MAN = "Chen and Cardie 2018, Multinomial Adversarial Networks for Multi-Domain Text Classification"
 _CMSC = "Wu and Huang 2015, Collaborative Multi-Domain Sentiment Classification"
+_ASP = "Liu, Qiu and Huang 2017, Adversarial Multi-task Learning for Text Classification"
 _FA = "Daumé III 2007, Frustratingly Easy Domain Adaptation"
 _MDAN = "Zhao et al. 2018, Adversarial Multiple Source Domain Adaptation"
 
@@ -115,6 +117,34 @@ METHODS: dict[str, MethodEntry] = {
             "mlp",
             "one network for all domains (category 'shared') or one for each ('domain-specific')",
             defaults={"category": "shared"},
+        ),
+        *(
+            _without_adversary(
+                extractor,
+                f"one network for each domain (category 'domain-specific') or one for all ('shared'), {what}",
+                fixed={"extractor": extractor},
+                defaults={"category": "domain-specific"},
+            )
+            for extractor, what in (("cnn", "convolutional"), ("bilstm", "recurrent"))
+        ),
+        MethodEntry(
+            "fs-mtl",
+            "one recurrent network for all domains, an output layer for each",
+            _ASP,
+            ASPMTL,
+            uses_unlabelled_text=False,
+            fixed={"category": "shared"},
+            defaults={"extractor": "lstm"},
+            unused=("private_size", "lam", "gamma"),
+        ),
+        MethodEntry(
+            "asp-mtl",
+            "shared and private features kept orthogonal, an adversary, an output layer for each domain",
+            _ASP,
+            ASPMTL,
+            uses_unlabelled_text=True,
+            fixed={"category": "shared-private"},
+            defaults={"extractor": "lstm"},
         ),
         MethodEntry(
             "dann",

@@ -15,14 +15,15 @@ far below rounding unless sqrt(v) is of the size of eps.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+
+from multidomain.nn.compiled import compiled
 
 _MOST_STEPS = 256  # beta1^256 is 2e-12: what comes later does not move a weight
 _CACHED = 1024  # rows that were last updated in the same step have missed the same
@@ -98,14 +99,7 @@ def _adam(group: dict[str, Any]) -> tuple[float, float, float, float]:
     return (group["lr"], *group["betas"], group["eps"])
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        return numba.njit(error_model="numpy", cache=True)(function)
-    except RuntimeError:  # no folder to keep the compiled code in: compile in each process
-        return numba.njit(error_model="numpy")(function)
-
-
-@_compiled
+@compiled
 def _missed(terms, s, n, adam):  # type: ignore[no-untyped-def]
     """Fill in the two terms that stand for `n` missed steps after step `s`, and the moments' decay."""
     lr, beta1, beta2, eps = adam
@@ -137,7 +131,7 @@ def _missed(terms, s, n, adam):  # type: ignore[no-untyped-def]
     terms[5] = beta2**n
 
 
-@_compiled
+@compiled
 def _make_up(arrays, rows, step, adam):  # type: ignore[no-untyped-def]
     """Apply what rows have missed up to and including `step`."""
     w, m, v, updated = arrays
@@ -164,7 +158,7 @@ def _make_up(arrays, rows, step, adam):  # type: ignore[no-untyped-def]
             v_r[j] *= decay2
 
 
-@_compiled
+@compiled
 def _update(arrays, rows, gradient, step, adam):  # type: ignore[no-untyped-def]
     """Do Adam's step on rows that are up to date."""
     w, m, v, updated = arrays

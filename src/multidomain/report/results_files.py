@@ -10,6 +10,7 @@ import polars as pl
 
 from multidomain.errors import ConfigError
 from multidomain.files import whole_file
+from multidomain.report.development import development_section
 from multidomain.report.results import load_results
 from multidomain.report.results_latex import latex_table
 from multidomain.report.results_markdown import markdown_report
@@ -55,7 +56,7 @@ def write_report(results_folder: Path, output: Path) -> Written:
         else:
             files.append(svg)
             plots[table.name] = svg.name
-    _write(output, markdown_report(results, plots, plots_missing).encode())
+    _write(output, markdown_report(results, plots, plots_missing, development_section(results_folder)).encode())
     return Written(tuple(files), plots_missing)
 
 

@@ -33,7 +33,7 @@ ROLES = {
 }
 
 
-def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: str = "") -> str:
+def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: str = "", development: str = "") -> str:
     """Return a report as Markdown.
 
     Parameters
@@ -42,6 +42,8 @@ def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: s
         File name of the plot of a table, relative to the report; a table may have none.
     plots_missing
         Why there are no plots.
+    development
+        A table of what was tried on development rows.
     """
     tables = [table for table in results.tables if table.variants]
     parts = ["# Results", "Made by `multidomain report` from the records of `multidomain reproduce`; do not edit."]
@@ -52,6 +54,9 @@ def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: s
         parts += _table(table, plots.get(table.name))
     if results.remarks:
         parts += ["## Remarks", results.remarks]
+    if development:
+        tried = "Made by `benchmarks/development.py`, on development rows alone; test rows play no part in it."
+        parts += ["## What was tried", tried, development]
     parts += ["## Where the figures come from", _sources(tables)]
     return "\n\n".join(parts) + "\n"
 

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 
 from multidomain.corpus import Corpus, Split
-from multidomain.features.bags import BagFeatures
+from multidomain.features import Features
 from multidomain.methods.base import Task
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.nn.rows import SparseRows
 
 
-def training_data(corpus: Corpus, split: Split, features: BagFeatures, device: torch.device) -> TrainingData:
+def training_data(corpus: Corpus, split: Split, features: Features, device: torch.device) -> TrainingData:
     """Encode the training and development rows of a corpus; test rows are not looked at.
 
     `features` must be fitted. Only domains with training text take part; they are coded in the order of

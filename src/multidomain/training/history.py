@@ -60,6 +60,9 @@ class Listener:
     def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
         """An epoch has ended."""
 
+    def prepared(self, what: str, done: int, of: int) -> None:
+        """Part `done` of `of` of something that comes before training has been made."""
+
     def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         """A method that is fitted at once has been fitted with some values."""
 

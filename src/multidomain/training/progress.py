@@ -55,6 +55,9 @@ class ProgressBar(Listener):
             dev = f"dev {epoch.dev_accuracy:.1%} (best {self._best.dev_accuracy:.1%})"
             self._bar.update(self._task, dev=dev)
 
+    def prepared(self, what: str, done: int, of: int) -> None:
+        self._bar.console.print(f"{what}: {done} of {of}", highlight=False)
+
     def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         self._bar.console.print(_candidate(values, dev_accuracy), highlight=False, soft_wrap=True)
 
@@ -79,6 +82,9 @@ class PlainProgress(Listener):
         left = timedelta(seconds=round(per_epoch * (self._max_epochs - epoch.epoch)))
         line = f"epoch {epoch.epoch}/{self._max_epochs}  {_described(epoch.log)}{dev}  at most {left} left"
         self._console.print(line, highlight=False, soft_wrap=True)
+
+    def prepared(self, what: str, done: int, of: int) -> None:
+        self._console.print(f"{what}: {done} of {of}", highlight=False)
 
     def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         self._console.print(_candidate(values, dev_accuracy), highlight=False, soft_wrap=True)

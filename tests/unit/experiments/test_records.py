@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -213,3 +215,42 @@ def test_code_hash_is_of_names_and_contents(tmp_path: Path, monkeypatch: pytest.
     assert code_hash.__wrapped__() == found[-1]
     assert len(set(found)) == len(found)
     assert all(len(digest) == 64 for digest in found)
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from multidomain.experiments.records import append_record
+file, who = Path(sys.argv[1]), sys.argv[2]
+print("ready", flush=True)
+while not file.with_name("go").exists():
+    time.sleep(0.001)
+for i in range(80):
+    append_record(file, {"who": who, "i": i, "pad": "x" * (3000 + 37 * i)})
+"""
+
+
+def test_several_processes_can_add_records_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "table1.jsonl"
+    start = [sys.executable, "-c", WRITER, str(file)]
+    writers = [subprocess.Popen([*start, who], stdout=subprocess.PIPE) for who in "abc"]
+    for writer in writers:
+        writer.stdout.readline()
+    (tmp_path / "go").touch()
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert sorted((r["who"], r["i"]) for r in read_records(file)) == [(who, i) for who in "abc" for i in range(80)]
+
+
+def test_a_whole_last_line_without_its_end_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "table1.jsonl"
+    file.write_text('{"a": 1}\n{"a": 2}')
+    append_record(file, {"a": 3})
+    assert read_records(file) == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
+def test_a_line_torn_inside_a_character(tmp_path: Path) -> None:
+    file = tmp_path / "table1.jsonl"
+    file.write_bytes(b'{"a": 1}\n{"cpu": "\xc3')
+    assert read_records(file) == [{"a": 1}]
+    append_record(file, {"a": 2})
+    assert read_records(file) == [{"a": 1}, {"a": 2}]

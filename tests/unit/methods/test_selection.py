@@ -22,9 +22,7 @@ class Trial:
         self.all_fitted: list[int] = []
         self.told: list[tuple[dict[str, Any], float | None]] = []
         candidates = [{"C": i} for i in range(len(accuracies))]
-        self.fitted, self.chosen = fit_best(
-            candidates, self._fit, self._accuracy, self._tried, selects=selects
-        )
+        self.fitted, self.chosen = fit_best(candidates, self._fit, self._accuracy, self._tried, selects=selects)
 
     def _fit(self, values: Mapping[str, Any]) -> int:
         self.all_fitted.append(values["C"])

@@ -1,0 +1,60 @@
+"""Which feature extractor a network has, and its sizes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from multidomain.nn.cnn import CNNExtractor
+from multidomain.nn.extractor_base import Extractor
+from multidomain.nn.extractors import MLPExtractor
+from multidomain.nn.lstm import LSTMExtractor
+from multidomain.settings import Settings, listed
+
+Widths = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(listed)]
+
+
+class ExtractorSettings(Settings):
+    """The extractor and its sizes; the defaults are those of the paper's appendix.
+
+    ``mlp`` reads n-grams and has hidden layers (`hidden`). The others read words in their order, as vectors of length
+    `dimension`: ``cnn`` with `filters` of each of the `kernel_sizes`; ``lstm``, ``bilstm`` and ``bilstm-attention``
+    with states of width `state`.
+    """
+
+    extractor: Literal["mlp", "cnn", "lstm", "bilstm", "bilstm-attention"] = "mlp"
+    hidden: Widths = (1000, 500)
+    kernel_sizes: Widths = (3, 4, 5)
+    filters: int = Field(200, ge=1)
+    state: int = Field(128, ge=1)
+    dimension: int = Field(100, ge=1)
+    dropout: float = Field(0.4, ge=0, lt=1)
+
+    @property
+    def reads_words(self) -> bool:
+        """Tell whether documents are read as words in their order, and not as bags of n-grams."""
+        return self.extractor != "mlp"
+
+    @property
+    def runs_on_cpu_only(self) -> bool:
+        """Tell whether there is no implementation for other devices."""
+        return self.extractor == "cnn"
+
+    def make(self, copies: int, n_inputs: int, n_outputs: int, hidden: tuple[int, ...] | None = None) -> Extractor:
+        """Return an extractor; `hidden` takes the place of the setting."""
+        if self.extractor == "cnn":
+            sizes = (self.dimension, self.kernel_sizes, self.filters)
+            return CNNExtractor(copies, n_inputs, *sizes, n_outputs, self.dropout)
+        if self.reads_words:
+            return LSTMExtractor(
+                copies,
+                n_inputs,
+                self.dimension,
+                self.state,
+                n_outputs,
+                self.dropout,
+                both_directions=self.extractor != "lstm",
+                attention=self.extractor == "bilstm-attention",
+            )
+        return MLPExtractor(copies, n_inputs, self.hidden if hidden is None else hidden, n_outputs, self.dropout)

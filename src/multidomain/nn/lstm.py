@@ -1,0 +1,114 @@
+"""Recurrent networks over words as feature extractors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from multidomain.nn.dropout import dropout
+from multidomain.nn.extractor_base import Extractor, uniform
+from multidomain.nn.row_sum import row_sum, row_sum_with_row_gradient
+from multidomain.nn.rows import Rows
+
+
+class LSTMExtractor(Extractor):
+    r"""`copies` recurrent networks of one shape, each with word vectors of its own.
+
+    Word vectors, an LSTM in one direction or both, dropout, a linear layer, ReLU. What goes on is the last state of
+    each direction or, with attention, the mean of all states weighted by
+
+    .. math:: \alpha_t = \mathrm{softmax}_t(u \cdot h_t)
+
+    with a learnt vector `u` (dot-product attention). Documents of different lengths are packed, so that no step is
+    spent on padding. An empty document is a single unknown word.
+
+    Parameters
+    ----------
+    copies
+        How many independent networks.
+    n_inputs, dimension
+        Words, and the length of their vectors.
+    hidden
+        Width of the state of each direction.
+    n_outputs
+        Width of the feature vector.
+    dropout
+        Probability of dropping an input of the linear layer.
+    """
+
+    def __init__(
+        self,
+        copies: int,
+        n_inputs: int,
+        dimension: int,
+        hidden: int,
+        n_outputs: int,
+        dropout: float,
+        *,
+        both_directions: bool = False,
+        attention: bool = False,
+    ):
+        super().__init__(copies, n_inputs)
+        self.dropout = dropout
+        width = hidden * (2 if both_directions else 1)
+        self.vectors = nn.Parameter(torch.randn(copies * n_inputs, dimension) * dimension**-0.5)
+        self.recurrent = nn.ModuleList(
+            nn.LSTM(dimension, hidden, batch_first=True, bidirectional=both_directions) for _ in range(copies)
+        )
+        self.attention = uniform(copies, width, fan_in=width) if attention else None
+        self.weight = uniform(copies, width, n_outputs, fan_in=width)
+        self.bias = uniform(copies, 1, n_outputs, fan_in=width)
+
+    @property
+    def table(self) -> nn.Parameter:
+        return self.vectors
+
+    def forward(self, x: Rows, copy: int | None = None) -> Tensor:
+        copies = range(self.copies) if copy is None else [copy]
+        each = len(x) // len(copies)
+        words = self._in_table(_with_a_word(x), copy)
+        # Each word is a row of its own, so that the vectors' gradients come by rows like those of all tables.
+        one_by_one = Rows(words.index, words.value, torch.arange(len(words.index) + 1, device=words.index.device))
+        look_up = row_sum_with_row_gradient if self._learns_by_rows else row_sum
+        vectors = look_up(one_by_one, self.vectors)  # (words, dimension)
+        lengths = words.offset.diff()
+        features = []
+        for place, c in enumerate(copies):
+            rows = slice(place * each, (place + 1) * each)
+            packed = _packed(vectors, words.offset[place * each : (place + 1) * each], lengths[rows])
+            h = dropout(self._summary(c, packed), self.dropout, self.training)
+            features.append((h @ self.weight[c] + self.bias[c]).relu())
+        return torch.stack(features)
+
+    def _summary(self, copy: int, packed: PackedSequence) -> Tensor:
+        """One vector for each document, shape (documents, width)."""
+        states, (last, _) = self.recurrent[copy](packed)
+        if self.attention is None:
+            return last.transpose(0, 1).flatten(1)  # the last state of each direction
+        padded, lengths = pad_packed_sequence(states, batch_first=True)  # (documents, longest, width)
+        scores = padded @ self.attention[copy]
+        beyond = torch.arange(padded.shape[1], device=lengths.device) >= lengths[:, None]
+        weights = scores.masked_fill(beyond.to(scores.device), -torch.inf).softmax(dim=1)
+        return (weights[:, None] @ padded).squeeze(1)
+
+
+def _with_a_word(x: Rows) -> Rows:
+    """Return the rows with word 0, the unknown one, in each that has none."""
+    lengths = x.offset.diff()
+    if (lengths > 0).all():
+        return x
+    offset = torch.zeros_like(x.offset)
+    torch.cumsum(lengths.clamp(min=1), 0, out=offset[1:])
+    index = x.index.new_zeros(int(offset[-1]))
+    value = x.value.new_ones(len(index))
+    kept = offset[:-1][x.row_of_value] + torch.arange(len(x.index), device=offset.device) - x.offset[x.row_of_value]
+    index[kept] = x.index
+    return Rows(index, value, offset)
+
+
+def _packed(vectors: Tensor, start: Tensor, lengths: Tensor) -> PackedSequence:
+    """Documents as torch's recurrent networks want them: step by step, the longest first, without padding."""
+    place = start[:, None] + torch.arange(int(lengths.max()), device=start.device)  # beyond the end: not packed
+    order = pack_padded_sequence(place, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    return PackedSequence(vectors[order.data], order.batch_sizes, order.sorted_indices, order.unsorted_indices)
