@@ -11,6 +11,7 @@ from multidomain.corpus import default_split, load_corpus
 from multidomain.evaluation import evaluate
 from multidomain.methods import METHODS, MethodEntry
 from multidomain.pipeline import RunSettings, train_model
+from multidomain.report.results_files import write_report
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,3 +37,10 @@ def test_figures_of_the_speed_page_come_from_the_records():
     page = tables.PAGE.read_text(encoding="utf-8")
     assert tables.written(page) == page, "run python benchmarks/speed_tables.py"
     assert "\n| textbook | " in page
+
+
+def test_results_are_what_the_records_say(tmp_path: Path):
+    write_report(ROOT / "results", tmp_path / "results.md")
+    made = (tmp_path / "results.md").read_text(encoding="utf-8")
+    written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert written == made, "run: multidomain report results -o docs/results.md"

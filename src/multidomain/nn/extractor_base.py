@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from multidomain.nn.dropout import dropout
 from multidomain.nn.rows import Rows
 
 if TYPE_CHECKING:
@@ -63,6 +64,43 @@ class Extractor(nn.Module, ABC):
     @property
     def _learns_by_rows(self) -> bool:
         return self.training and self.row_optimiser is not None
+
+
+class WordExtractor(Extractor):
+    """Base of extractors that read words in their order: word vectors of each copy, and at the end a linear layer.
+
+    Parameters
+    ----------
+    copies
+        How many independent networks.
+    n_inputs, dimension
+        Words, and the length of their vectors.
+    width, n_outputs
+        Inputs and outputs of the linear layer.
+    dropout
+        Probability of dropping an input of the linear layer.
+    """
+
+    def __init__(self, copies: int, n_inputs: int, dimension: int, width: int, n_outputs: int, dropout: float):
+        super().__init__(copies, n_inputs)
+        self.dropout = dropout
+        self.vectors = nn.Parameter(torch.randn(copies * n_inputs, dimension) * dimension**-0.5)
+        self.weight = uniform(copies, width, n_outputs, fan_in=width)
+        self.bias = uniform(copies, 1, n_outputs, fan_in=width)
+
+    @property
+    def table(self) -> nn.Parameter:
+        return self.vectors
+
+    def _features(self, h: Tensor, copy: int | None) -> Tensor:
+        """Dropout, the linear layer and ReLU, on a batch of shape (copies, rows of each, width)."""
+        h = dropout(h, self.dropout, self.training)
+        return torch.baddbmm(of_copy(self.bias, copy), h, of_copy(self.weight, copy)).relu()
+
+
+def of_copy(parameter: Tensor, copy: int | None) -> Tensor:
+    """Return the part of a parameter that belongs to one copy, or all of it."""
+    return parameter if copy is None else parameter[copy : copy + 1]
 
 
 def uniform(*shape: int, fan_in: int) -> nn.Parameter:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from multidomain.nn.dropout import dropout
-from multidomain.nn.extractor_base import Extractor, uniform
+from multidomain.nn.extractor_base import Extractor, of_copy, uniform
 from multidomain.nn.row_sum import row_sum, row_sum_with_row_gradient
 from multidomain.nn.rows import Rows
 
@@ -46,13 +46,10 @@ class MLPExtractor(Extractor):
         return self.first_weight
 
     def forward(self, x: Rows, copy: int | None = None) -> Tensor:
-        def of_copy(parameter: Tensor) -> Tensor:
-            return parameter if copy is None else parameter[copy : copy + 1]
-
-        h = (self._first_layer(x, copy) + of_copy(self.first_bias)).relu()  # (copies, rows, hidden[0])
+        h = (self._first_layer(x, copy) + of_copy(self.first_bias, copy)).relu()  # (copies, rows, hidden[0])
         for weight, bias in zip(self.weights, self.biases, strict=True):
             h = dropout(h, self.dropout, self.training)
-            h = torch.baddbmm(of_copy(bias), h, of_copy(weight)).relu()
+            h = torch.baddbmm(of_copy(bias, copy), h, of_copy(weight, copy)).relu()
         return h
 
     def _first_layer(self, x: Rows, copy: int | None) -> Tensor:

@@ -6,13 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from multidomain.nn.dropout import dropout
-from multidomain.nn.extractor_base import Extractor, uniform
+from multidomain.nn.extractor_base import WordExtractor, uniform
 from multidomain.nn.row_sum import row_sum, row_sum_with_row_gradient
 from multidomain.nn.rows import Rows
 
 
-class LSTMExtractor(Extractor):
+class LSTMExtractor(WordExtractor):
     r"""`copies` recurrent networks of one shape, each with word vectors of its own.
 
     Word vectors, an LSTM in one direction or both, dropout, a linear layer, ReLU. What goes on is the last state of
@@ -25,16 +24,10 @@ class LSTMExtractor(Extractor):
 
     Parameters
     ----------
-    copies
-        How many independent networks.
-    n_inputs, dimension
-        Words, and the length of their vectors.
+    copies, n_inputs, dimension, n_outputs, dropout
+        As for `WordExtractor`.
     hidden
         Width of the state of each direction.
-    n_outputs
-        Width of the feature vector.
-    dropout
-        Probability of dropping an input of the linear layer.
     """
 
     def __init__(
@@ -49,20 +42,12 @@ class LSTMExtractor(Extractor):
         both_directions: bool = False,
         attention: bool = False,
     ):
-        super().__init__(copies, n_inputs)
-        self.dropout = dropout
         width = hidden * (2 if both_directions else 1)
-        self.vectors = nn.Parameter(torch.randn(copies * n_inputs, dimension) * dimension**-0.5)
+        super().__init__(copies, n_inputs, dimension, width, n_outputs, dropout)
         self.recurrent = nn.ModuleList(
             nn.LSTM(dimension, hidden, batch_first=True, bidirectional=both_directions) for _ in range(copies)
         )
         self.attention = uniform(copies, width, fan_in=width) if attention else None
-        self.weight = uniform(copies, width, n_outputs, fan_in=width)
-        self.bias = uniform(copies, 1, n_outputs, fan_in=width)
-
-    @property
-    def table(self) -> nn.Parameter:
-        return self.vectors
 
     def forward(self, x: Rows, copy: int | None = None) -> Tensor:
         copies = range(self.copies) if copy is None else [copy]
@@ -73,13 +58,12 @@ class LSTMExtractor(Extractor):
         look_up = row_sum_with_row_gradient if self._learns_by_rows else row_sum
         vectors = look_up(one_by_one, self.vectors)  # (words, dimension)
         lengths = words.offset.diff()
-        features = []
+        summaries = []
         for place, c in enumerate(copies):
             rows = slice(place * each, (place + 1) * each)
             packed = _packed(vectors, words.offset[place * each : (place + 1) * each], lengths[rows])
-            h = dropout(self._summary(c, packed), self.dropout, self.training)
-            features.append((h @ self.weight[c] + self.bias[c]).relu())
-        return torch.stack(features)
+            summaries.append(self._summary(c, packed))
+        return self._features(torch.stack(summaries), copy)
 
     def _summary(self, copy: int, packed: PackedSequence) -> Tensor:
         """One vector for each document, shape (documents, width)."""
