@@ -27,6 +27,7 @@ def training() -> str:
         "|---:|---:|---:|---:|---:|",
     ]
     train = [r for r in records("bench.jsonl") if r["benchmark"] == "train"]
+    train = [r for r in train if r["settings"].get("extractor", "mlp") == "mlp"]
     latest = {r["n_domains"]: r for r in train if r["settings"]["private_hidden"] is None}
     for n_domains, r in sorted(latest.items()):
         engine, textbook = (1000 * median(r[key]) for key in ("engine_seconds", "textbook_seconds"))

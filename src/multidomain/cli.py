@@ -24,7 +24,7 @@ from multidomain.experiments.commands import reproduce_command
 from multidomain.experiments.recipes import rows_of
 from multidomain.features import WordSequences
 from multidomain.features.vectors import train_vectors, write_vectors
-from multidomain.methods import METHODS
+from multidomain.methods import METHODS, method_entry
 from multidomain.model import Model, is_model_folder
 from multidomain.pipeline import FeatureSettings, RunSettings, WordSettings
 from multidomain.report import console as shown
@@ -127,6 +127,8 @@ def vectors_command(
     data: DataArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="Text, or binary if it ends in .bin.")],
     dimension: Annotated[int, typer.Option(min=1, help="Length of a vector.")] = 100,
+    fold: Annotated[int | None, typer.Option(help="Run of the 5-fold protocol, 0 to 4, as for 'train'.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the split, as for 'train'.")] = 0,
     min_count: Annotated[int, typer.Option(min=1, help="Leave rarer words out.")] = 2,
     text_column: TextColumn = None,
     label_column: LabelColumn = None,
@@ -135,10 +137,15 @@ def vectors_command(
     encoding: Encoding = "utf-8",
     drop_empty: DropEmpty = False,
 ) -> None:
-    """Train word vectors on the training and unlabelled text of some data, never on its test rows."""
+    """Train word vectors on the training and unlabelled text of some data, never on its test rows.
+
+    Use the same data, fold and seed for 'train': another split has other test rows.
+    """
     columns = Columns(text_column, label_column, domain_column, split_column)
     corpus = load_corpus(data, columns, encoding=encoding, drop_empty=drop_empty)
-    split = SplitSettings().split(corpus)
+    split = SplitSettings.parse({"fold": fold, "seed": seed}, "split").split(corpus)
+    for line in shown.split_lines(corpus, split):
+        out.print(line, soft_wrap=True)
     texts = corpus.documents[np.concatenate([split.train, split.unlabelled])]
     words = list(WordSequences().words(texts))
     told = lambda done, of: err.print(f"word vectors: {done} of {of}")  # noqa: E731
@@ -155,11 +162,11 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
     ] = None,
-    extractor: Annotated[str | None, typer.Option(help="What a network reads a text with: mlp or cnn.")] = None,
+    extractor: Annotated[str | None, typer.Option(help="mlp, cnn, lstm, bilstm or bilstm-attention.")] = None,
     vectors: Annotated[
         str | None, typer.Option(help="File of word vectors, or 'random'; trained on the data by default.")
     ] = None,
-    max_length: Annotated[int | None, typer.Option(help="Read no more than so many words of a text (cnn).")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Read no more than so many words of a text.")] = None,
     features: Annotated[
         Weighting | None, typer.Option(help="What is read of a text; by default what the method asks for.")
     ] = None,
@@ -211,6 +218,7 @@ def train(
             "training settings",
         ),
     )
+    _refuse_idle(run_settings, features, vectors, max_length)
     run_settings.complete()  # a fault in a setting must be found before the data is read
     split_settings = SplitSettings.parse({"fold": fold, "unlabelled": unlabelled or (), "seed": seed}, "split")
     columns = Columns(text_column, label_column, domain_column, split_column)
@@ -342,6 +350,16 @@ def _corpus(data: str, columns: Columns, parts: dict[str, Path | None], options:
     return Corpus.concat(pieces)
 
 
+def _refuse_idle(settings: RunSettings, features: Weighting | None, vectors: str | None, length: int | None) -> None:
+    """Refuse options that have no effect with what is trained."""
+    method = method_entry(settings.method).settings(settings.method_settings)
+    if getattr(method, "reads_words", False):
+        if features is not None:
+            raise ConfigError(f"--features has no effect: '{settings.method}' reads words in their order here.")
+    elif vectors is not None or length is not None:
+        raise ConfigError("--vectors and --max-length are for extractors that read words in their order, such as cnn.")
+
+
 def assignments(pairs: Sequence[str]) -> dict[str, Any]:
     """Turn ``lam=0.1`` into a name and a value, and ``base_settings.C=1`` into one inside the other."""
     values: dict[str, Any] = {}
@@ -353,6 +371,8 @@ def assignments(pairs: Sequence[str]) -> dict[str, Any]:
         inner = values
         for part in outer:
             inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise ConfigError(f"--set gives '{part}' both a value and parts, in '{pair}'.")
         inner[last] = text.strip()
     return values
 

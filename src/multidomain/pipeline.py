@@ -107,9 +107,10 @@ def train_model(
     entry = method_entry(settings.method)
     method_settings = entry.settings(settings.method_settings)
     check_trainable(corpus, split)
-    if device == "auto" and getattr(method_settings, "runs_on_cpu_only", False):
-        device = "cpu"
-    torch_device = resolved_device(device)
+    on_cpu_only = issubclass(entry.method, FittedMethod) or getattr(method_settings, "runs_on_cpu_only", False)
+    torch_device = resolved_device("cpu" if on_cpu_only and device == "auto" else device)
+    if on_cpu_only and torch_device.type != "cpu":
+        raise ConfigError(f"'{settings.method}' with these settings runs on the CPU only: use the device 'cpu'.")
     texts = corpus.documents[np.concatenate([split.train, split.unlabelled])]
     features: Features
     if reads_words := getattr(method_settings, "reads_words", False):

@@ -14,7 +14,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from multidomain.corpus import Corpus, Split, corpus_from_rows
-from multidomain.errors import ConfigError, DataError, MultidomainWarning
+from multidomain.errors import ConfigError, DataError, MultidomainWarning, NothingToAdapt
 from multidomain.methods import METHODS, FittedMethod, GradientMethod
 from multidomain.model import Model
 from multidomain.pipeline import RunSettings, Trained, train_model
@@ -90,6 +90,9 @@ every_corpus = pytest.mark.parametrize("kind", CORPORA)
 def settings(name: str, variant: Mapping[str, Any], **training: Any) -> RunSettings:
     entry = METHODS[name]
     usable = set(entry.method.settings_type.model_fields) - set(entry.fixed) - set(entry.unused)
+    extractor = {**entry.defaults, **entry.fixed, **variant}.get("extractor", "mlp")
+    idle = {"mlp": {"filters", "dimension", "kernel_sizes", "state"}, "cnn": {"hidden", "state"}}
+    usable -= idle.get(extractor, {"hidden", "filters", "kernel_sizes"})
     small = {key: value for key, value in SMALL.items() if key in usable}
     return RunSettings(
         method=name,
@@ -108,8 +111,7 @@ def data(kind: str) -> tuple[Corpus, Split]:
 def train(name: str, variant: Mapping[str, Any], kind: str, **options: Any) -> Trained:
     training = options.pop("training", {})
     with warnings.catch_warnings():
-        if kind == "one domain":
-            warnings.filterwarnings("ignore", "All training text is of one domain", MultidomainWarning)
+        warnings.simplefilter("ignore", NothingToAdapt)
         return train_model(*data(kind), settings(name, variant, **training), **options)
 
 

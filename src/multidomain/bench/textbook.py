@@ -15,8 +15,8 @@ from multidomain.bench.textbook_cnn import PaddedStream, TextbookCNN
 from multidomain.methods.man import MAN
 from multidomain.nn.cnn import CNNExtractor
 from multidomain.nn.extractor_base import Extractor
-from multidomain.nn.extractors import MLPExtractor
 from multidomain.nn.heads import Head
+from multidomain.nn.mlp import MLPExtractor
 from multidomain.training.sampling import DomainStream
 
 

@@ -29,7 +29,7 @@ def reproduce_command(
     """Run all of a table that has no record yet; may be stopped and started again at any time."""
     wanted = None if seeds is None else seed_numbers(seeds)
     n = reproduce(table, results, only=only or (), seeds=wanted, jobs=jobs, on_record=_show)
-    done = f"{counted(n, 'run')} recorded" if n else "nothing to run: all has a record"
+    done = f"{counted(n, 'run')} recorded" if n else "nothing to run: every run has a record"
     out.print(f"{table}: {done} in {results / table}.jsonl", soft_wrap=True)
     out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
 

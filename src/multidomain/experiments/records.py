@@ -17,6 +17,8 @@ import numpy as np
 
 from multidomain.errors import DataError
 from multidomain.files import lock
+from multidomain.methods import METHODS
+from multidomain.pipeline import RunSettings
 
 Record: TypeAlias = dict[str, Any]
 
@@ -73,16 +75,27 @@ def _end_line(file: IO[bytes], last: bytes, size: int) -> None:
 def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Tell whether a record is of the wanted run: the same row, seed, place and settings.
 
-    Settings that came into being after the record was written do not count: they stand at a default under which
-    nothing changes.
+    A setting that came into being after the record was written counts as standing at its default.
     """
-    return all(_agrees(record.get(name), value) for name, value in wanted.items())
+    return all(
+        _completed(record.get("config", {})) == value if name == "config" else record.get(name) == value
+        for name, value in wanted.items()
+    )
 
 
-def _agrees(recorded: Any, wanted: Any) -> bool:
-    if isinstance(recorded, dict) and isinstance(wanted, Mapping):
-        return all(name in wanted and _agrees(value, wanted[name]) for name, value in recorded.items())
-    return recorded == wanted
+def _completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recorded config with what it lacks at the defaults of its method."""
+    defaults = _defaults(config["method"]) if config.get("method") in METHODS else {}
+    parts = {**defaults, **config}
+    return {
+        name: {**defaults[name], **part} if isinstance(part, dict) and isinstance(defaults.get(name), dict) else part
+        for name, part in parts.items()
+    }
+
+
+@cache
+def _defaults(method: str) -> dict[str, Any]:
+    return RunSettings(method=method).complete()
 
 
 @cache

@@ -117,14 +117,24 @@ def _run_all(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(os.getpid(),)) as pool:
         futures = {pool.submit(execute, run, checkpoints): run for run in runs}
-        try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                run = futures[future]
+        failed: Exception | None = None
+        done = 0
+        for future in as_completed(futures):
+            if future.cancelled():
+                continue
+            run = futures[future]
+            try:
                 record = _result(future, run)
-                append_record(path, record)
-                on_record(Progress(run, record, done, len(runs), clock.left_after(run, record)))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            except Exception as error:  # the runs that are under way end and are recorded; no other begins
+                failed = failed or error
+                for waiting in futures:
+                    waiting.cancel()
+                continue
+            append_record(path, record)
+            done += 1
+            on_record(Progress(run, record, done, len(runs), clock.left_after(run, record)))
+        if failed:
+            raise failed
 
 
 @contextmanager
@@ -142,6 +152,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _start_worker(parent: int) -> None:
     """Use one thread, and end when the process that waits for the records is gone."""
+    code_hash()  # of the code as it is loaded
     threadpool_limits(1)  # of numpy and scipy
     torch.set_num_threads(1)
 

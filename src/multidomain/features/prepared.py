@@ -10,6 +10,7 @@ import numpy as np
 from multidomain.errors import ConfigError
 from multidomain.features.sequences import WordSequences
 from multidomain.features.vectors import read_vectors, train_vectors, vectors_key, write_vectors
+from multidomain.files import lock
 
 RANDOM = "random"
 
@@ -44,6 +45,10 @@ def word_vectors(
         return vectors.of(sequences.vocabulary)
     words = list(sequences.words(texts))
     path = cache / f"{vectors_key(words, dimension, sequences.min_count)[:32]}.bin"
-    if not path.exists():
-        write_vectors(train_vectors(words, dimension=dimension, min_count=sequences.min_count, on_epoch=on_epoch), path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as guard:
+        lock(guard, wait=True)  # two runs that need the same vectors at once train them once
+        if not path.exists():
+            trained = train_vectors(words, dimension=dimension, min_count=sequences.min_count, on_epoch=on_epoch)
+            write_vectors(trained, path)
     return read_vectors(path).of(sequences.vocabulary)

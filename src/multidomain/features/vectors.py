@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,9 @@ def train_vectors(
             "of vectors (--vectors FILE), or start from random ones (--vectors random)."
         ) from None
 
+    if not any(count >= min_count for count in Counter(word for words in texts for word in words).values()):
+        raise DataError(f"No word occurs {min_count} times or more: there is nothing to train word vectors on.")
+
     class Told(CallbackAny2Vec):
         done = 0
 
@@ -106,7 +110,7 @@ def read_vectors(path: Path) -> WordVectors:
     try:
         with path.open("rb") as file:
             start = file.read(2)
-        if start == b"\x80\x04" or start[:1] == b"\x80":
+        if start[:1] == b"\x80":
             raise DataError(
                 f"{path} is a pickle, as gensim's own save() writes it, which could run anything when loaded. Write it "
                 "with save_word2vec_format() instead."
@@ -141,11 +145,12 @@ def _read_text(path: Path) -> WordVectors:
     words: list[str] = []
     rows: list[np.ndarray] = []
     dimension: int | None = None
+    wanted: int | None = None
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
-            parts = line.rstrip("\n").split(" ")
+            parts = line.rstrip().split(" ")
             if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
-                dimension = int(parts[1])
+                wanted, dimension = (int(part) for part in parts)
                 continue
             dimension = dimension or len(parts) - 1
             word, values = " ".join(parts[:-dimension]), parts[-dimension:]
@@ -161,4 +166,9 @@ def _read_text(path: Path) -> WordVectors:
             words.append(word)
     if not rows:
         raise DataError(f"{path} holds no word vectors.")
+    if wanted is not None and wanted != len(rows):
+        raise DataError(
+            f"{path} promises {wanted:,} words in its first line and holds {len(rows):,}: it is cut short. Fetch or "
+            "write it again."
+        )
     return WordVectors(tuple(words), np.stack(rows))

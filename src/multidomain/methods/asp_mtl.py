@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from multidomain.methods.base import Stream, Task
-from multidomain.methods.extractors import ExtractorSettings
+from multidomain.methods.extractor_settings import ExtractorSettings
 from multidomain.methods.network import NetworkMethod
 from multidomain.nn.extractor_base import uniform
 from multidomain.nn.reversal import reverse_gradient
@@ -84,9 +84,9 @@ class ASPMTL(NetworkMethod):
         loss = J_C(self.C(torch.cat(parts, dim=-1)), batch.y)
         log = {"J_C": loss.detach()}
         if self.F_d is not None:
-            apart = (parts[0].transpose(1, 2) @ parts[1]).square().sum()
-            loss = loss + s.gamma * apart
-            log["apart"] = apart.detach()
+            orthogonality = (parts[0].transpose(1, 2) @ parts[1]).square().sum()
+            loss = loss + s.gamma * orthogonality
+            log["orthogonality"] = orthogonality.detach()
         if self.D is not None:
             j_D = NLL.J_D(self.D(reverse_gradient(f_s[N_1:], s.lam)))
             loss = loss + j_D

@@ -58,7 +58,8 @@ class CMSC(LinearMethod):
     Departures
     ----------
     Without a lexicon, or where the words behind the features are not known, there is no prior. The lexicon is read as
-    it is and not extended by words of the domain. The similarity is that of contents only. The hinge is squared, one
+    it is and not extended by words of the domain. The similarity is that of contents only, of whatever weights the
+    features are (tf-idf unless told otherwise). The hinge is squared, one
     penalty serves global and domain weights, and there is none on absolute values. The bias is the weight of a
     constant feature; more than two classes are one against the rest.
     """

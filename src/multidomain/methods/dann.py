@@ -1,16 +1,17 @@
-"""Domain-adversarial networks with gradient reversal: one source (DANN) or several (MDAN)."""
+"""Domain-adversarial networks with gradient reversal: their common base, and DANN."""
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
-from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from multidomain.errors import NothingToAdapt
 from multidomain.methods.base import Stream, Task
-from multidomain.methods.extractors import ExtractorSettings
+from multidomain.methods.extractor_settings import ExtractorSettings
 from multidomain.methods.network import NetworkMethod
 from multidomain.nn.reversal import reverse_gradient
 from multidomain.nn.rows import Rows
@@ -31,6 +32,8 @@ class SourcesAndTarget(NetworkMethod):
     Where every domain has labels there is no target, hence no adversary.
     """
 
+    settings: DANNSettings
+
     def __init__(self, task: Task, settings: DANNSettings, n_discriminators: int):
         super().__init__(task, settings)
         s = settings
@@ -38,21 +41,27 @@ class SourcesAndTarget(NetworkMethod):
         self.F_s = s.make(1, task.n_inputs, s.shared_size)
         self.C = nn.Linear(s.shared_size, task.n_classes)
         self.D = nn.Linear(s.shared_size, n_discriminators) if self.targets else None
-        self._lr, self._lam, self._size = s.lr, s.lam, s.shared_size
 
     @abstractmethod
     def combined(self, j_C: Tensor, j_D: Tensor | None) -> Tensor:
         """Return the loss of the losses of each source: of the classes, and of telling it from the target."""
 
     def start_training(self) -> None:
-        self.start_optimisers(self._lr, [self.C] if self.D is None else [self.C, self.D])
+        if self.D is None:
+            warnings.warn(
+                "Every domain has labels, so there is no target to adapt to: this trains without an adversary. Use "
+                "'man-nll' or 'sp', or hide the labels of a domain.",
+                NothingToAdapt,
+                stacklevel=2,
+            )
+        self.start_optimisers(self.settings.lr, [self.C] if self.D is None else [self.C, self.D])
 
     def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
-        batch, text = X.sample(), U.sample()
+        batch = X.sample()
         assert batch.y is not None
         B, sources = batch.y.shape[1], len(batch.y)
-        target = text.x.blocks(self.targets, B)
-        f = self.F_s(batch.x + target).view(-1, B, self._size)  # sources first, then targets
+        x = batch.x if self.D is None else batch.x + U.sample().x.blocks(self.targets, B)
+        f = self.F_s(x).view(-1, B, self.settings.shared_size)  # sources first, then targets
         f_source, f_target = f[:sources], f[sources:]
         j_C = J_C_of_domain(self.C(f_source), batch.y)  # (sources,)
         j_D = None if self.D is None else self._j_D(self.D, f_source, f_target)
@@ -62,8 +71,8 @@ class SourcesAndTarget(NetworkMethod):
 
     def _j_D(self, D: nn.Linear, f_source: Tensor, f_target: Tensor) -> Tensor:
         """Loss of each discriminator, shape (discriminators,): is it a source's document?"""
-        of_source = D(reverse_gradient(f_source, self._lam))  # (sources, B, discriminators)
-        of_target = D(reverse_gradient(f_target, self._lam)).flatten(0, 1)  # (targets * B, discriminators)
+        of_source = D(reverse_gradient(f_source, self.settings.lam))  # (sources, B, discriminators)
+        of_target = D(reverse_gradient(f_target, self.settings.lam)).flatten(0, 1)  # (targets * B, discriminators)
         softplus = nn.functional.softplus
         on_target = softplus(of_target).mean(dim=0)
         if of_source.shape[-1] == 1:  # the sources together are one domain
@@ -85,7 +94,7 @@ class DANN(SourcesAndTarget):
         \min_{F, C} \max_D \sum_{d \in \Delta_L} J_C(C(F(x_d)), y_d) - \lambda\, J_D(D(F(x)))
 
     where :math:`J_D` is the cross-entropy of telling documents of the sources from those of the target (the mean over
-    the ones plus the mean over the others), and the gradient that F gets of it is reversed.
+    sources plus the mean over targets), and the gradient that F gets of it is reversed.
 
     Paper
     -----
@@ -111,54 +120,3 @@ class DANN(SourcesAndTarget):
 
     def combined(self, j_C: Tensor, j_D: Tensor | None) -> Tensor:
         return j_C.sum() if j_D is None else j_C.sum() + j_D.sum()
-
-
-class MDANSettings(DANNSettings):
-    """As for DANN, and how the sources are combined."""
-
-    combine: Literal["max", "softmax"] = "softmax"
-    gamma: float = Field(10.0, gt=0)
-
-
-class MDAN(SourcesAndTarget):
-    r"""Multisource domain adversarial network: one discriminator for each source against the target.
-
-    With the class loss :math:`\epsilon_d` of source `d` and the loss :math:`\delta_d` of its discriminator, whose
-    gradient F gets reversed and multiplied by :math:`\lambda`,
-
-    .. math::
-        \text{H-MAX:}\quad \max_d \epsilon_d + \min_d \delta_d \qquad
-        \text{S-MAX:}\quad \frac{1}{\gamma} \log \sum_d \exp \gamma (\epsilon_d + \delta_d)
-
-    H-MAX trains on the worst source alone, S-MAX on all, the worst weighing most.
-
-    Paper
-    -----
-    H. Zhao, S. Zhang, G. Wu, J. M. F. Moura, J. P. Costeira and G. J. Gordon. Adversarial Multiple Source Domain
-    Adaptation. NeurIPS 2018.
-
-    Symbols
-    -------
-    F_s, C, D : extractor, classifier, one discriminator for each source (the columns of one layer)
-    lam, gamma : weight of the domain loss (the paper's mu), sharpness of the soft maximum
-
-    Departures
-    ----------
-    As in DANN. In the authors' code the weight mu also slows D down and enters the maximum; here D learns at full
-    strength, and the weights of the soft maximum are taken from :math:`\epsilon_d + \lambda \delta_d`.
-    """
-
-    settings_type = MDANSettings
-    settings: MDANSettings
-
-    def __init__(self, task: Task, settings: MDANSettings):
-        super().__init__(task, settings, n_discriminators=len(task.labelled))
-
-    def combined(self, j_C: Tensor, j_D: Tensor | None) -> Tensor:
-        s = self.settings
-        if s.combine == "max":
-            return j_C.max() if j_D is None else j_C.max() + j_D.min()
-        if j_D is None:
-            return torch.logsumexp(s.gamma * j_C, dim=0) / s.gamma
-        weights = torch.softmax(s.gamma * (j_C + s.lam * j_D).detach(), dim=0)
-        return (weights * (j_C + j_D)).sum()

@@ -1,4 +1,4 @@
-"""Feature augmentation, and the regularised multi-task learning that it is a case of."""
+"""Feature augmentation."""
 
 from __future__ import annotations
 
@@ -62,54 +62,6 @@ class FeatureAugmentation(LinearMethod):
 
     def solve(self, data: TrainingData, values: Mapping[str, Any]) -> Weights:
         return solve_augmented(self.task, data.labelled, self.settings.loss, values["C"], mu=1.0)
-
-
-class RMTLSettings(Settings):
-    """Settings; values of None are chosen on development rows."""
-
-    C: float | None = Field(None, gt=0)
-    mu: float | None = Field(None, gt=0)
-
-
-class RMTL(LinearMethod):
-    r"""Regularised multi-task learning: each domain's weights are those of all domains plus a difference.
-
-    .. math::
-        \min_{w_0, v_d, b} \tfrac{\mu}{2} \|w_0\|^2 + \tfrac12 \sum_d \|v_d\|^2
-        + C \sum_d \sum_i \max(0, 1 - y_i (x_i \cdot (w_0 + v_d) + b))
-
-    The larger :math:`\mu`, the less the domains share. As the paper shows, this is a support vector machine on
-    :math:`(x / \sqrt\mu, 0, \dots, x, \dots, 0)`, which is how it is solved.
-
-    Paper
-    -----
-    T. Evgeniou and M. Pontil. Regularized Multi-Task Learning. KDD 2004.
-
-    Symbols
-    -------
-    w_0, v_d : weights of all domains, difference of domain d
-    C, mu : weight of the loss, penalty on what is shared against what is not
-        (the paper's lambda_1 = T / (2C) and lambda_2 = mu / (2C) for T tasks)
-
-    Departures
-    ----------
-    One bias for all domains, penalised like a weight; more than two classes are one against the rest.
-    """
-
-    settings_type = RMTLSettings
-    settings: RMTLSettings
-    calibrates = True
-
-    def __init__(self, task: Task, settings: RMTLSettings):
-        super().__init__(task, settings, own_weights=True)
-
-    def candidates(self) -> Sequence[Mapping[str, Any]]:
-        s = self.settings
-        costs: Sequence[float] = C_GRID[::2] if s.C is None else [s.C]
-        return [{"C": C, "mu": mu} for C in costs for mu in ((0.1, 0.3, 1.0, 3.0) if s.mu is None else [s.mu])]
-
-    def solve(self, data: TrainingData, values: Mapping[str, Any]) -> Weights:
-        return solve_augmented(self.task, data.labelled, "hinge", values["C"], values["mu"])
 
 
 def solve_augmented(task: Task, rows: Examples, loss: Loss | Literal["hinge"], C: float, mu: float) -> Weights:

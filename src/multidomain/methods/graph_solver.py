@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix, hstack
 
-from multidomain.errors import ModelError
+from multidomain.errors import ModelError, MultidomainWarning
 from multidomain.methods.base import Task
 from multidomain.methods.data import Examples
 from multidomain.methods.linear_base import Weights
 from multidomain.objectives.margin import MARGIN_LOSSES, Loss
 
 GRADIENT_TOLERANCE = 1e-5
-RIDGE_GRID = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+RIDGE_GRID = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6)
 
 
 class TiedWeights:
@@ -86,6 +88,14 @@ class TiedWeights:
         result = minimize(self.value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options)
         if not np.isfinite(result.fun):
             raise ModelError("The solver met numbers that are not finite. Scale the features down, or use tf-idf.")
+        steepest = np.abs(result.jac).max()
+        if steepest > 100 * GRADIENT_TOLERANCE:  # rounding can end the search a little earlier
+            warnings.warn(
+                f"The solver stopped before the minimum (largest partial derivative {steepest:.0e}). Scale features "
+                "down, use tf-idf, or regularise more.",
+                MultidomainWarning,
+                stacklevel=2,
+            )
         return result.x.reshape(self._shape)
 
     def weights(self, theta: np.ndarray, unknown: np.ndarray) -> Weights:

@@ -24,7 +24,7 @@ from multidomain.nn.rows import Rows
 from multidomain.objectives.margin import Loss
 from multidomain.settings import Settings
 
-C_GRID = tuple(float(f"{10**power:.2g}") for power in np.arange(-3, 2.5, 0.5))
+C_GRID = tuple(float(f"{10**power:.2g}") for power in np.arange(-3, 3.5, 0.5))
 
 NEVER = -1e3  # score of a class without rows
 
@@ -88,7 +88,7 @@ class LinearMethod(FittedMethod):
             lambda values: self.solve(data, values),
             lambda weights: mean_accuracy(weights.scores(data.dev), data.dev),
             tried,
-            selects=len(data.dev) > 0,
+            n_dev=len(data.dev),
         )
 
     def keep(self, weights: Weights, dev: Examples) -> None:

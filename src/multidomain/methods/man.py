@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from multidomain.methods.base import Stream, Task
-from multidomain.methods.extractors import ExtractorSettings, Widths
+from multidomain.methods.extractor_settings import ExtractorSettings, Widths
 from multidomain.methods.network import NetworkMethod, descend
 from multidomain.nn.heads import Head
 from multidomain.nn.norm import Norm

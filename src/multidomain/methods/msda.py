@@ -57,9 +57,10 @@ class MSDA(FittedMethod):
 
     Departures
     ----------
-    All features are reconstructed, not only the frequent ones. In float32 and by blocks of rows: S takes 4 bytes for
-    each pair of features, so 5,000 features need 100 MB a layer, in memory and in the saved model. The support vector
-    machine is solved on the products of the rows (libsvm); more than two classes are one against the rest.
+    All features are reconstructed, not only the frequent ones. In float32: a layer takes 4 bytes for each pair of
+    features, so 5,000 features need 100 MB a layer, in memory and in the saved model; while fitting, one layer of all
+    text and all layers of the labelled rows are in memory. The support vector machine is solved on the products of the
+    rows (libsvm); more than two classes are one against the rest.
     """
 
     settings_type = MSDASettings
@@ -82,7 +83,7 @@ class MSDA(FittedMethod):
             lambda values: self._support_vectors(products, h, data.labelled, values["C"]),
             lambda fitted: mean_accuracy(h_dev @ fitted[0] + fitted[1], data.dev),
             tried,
-            selects=len(data.dev) > 0,
+            n_dev=len(data.dev),
         )
         scale = best_scale(h_dev @ weight + bias, data.dev) if len(data.dev) else 1.0
         self.weight.copy_(torch.from_numpy(weight * scale))

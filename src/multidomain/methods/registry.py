@@ -11,12 +11,14 @@ from multidomain.features.bags import Weighting
 from multidomain.methods.asp_mtl import ASPMTL
 from multidomain.methods.base import Method, Task
 from multidomain.methods.cmsc import CMSC
-from multidomain.methods.dann import DANN, MDAN
-from multidomain.methods.feature_augmentation import RMTL, FeatureAugmentation
+from multidomain.methods.dann import DANN
+from multidomain.methods.feature_augmentation import FeatureAugmentation
 from multidomain.methods.linear import Linear
 from multidomain.methods.man import MAN
+from multidomain.methods.mdan import MDAN
 from multidomain.methods.msda import MSDA
 from multidomain.methods.mtl_graph import MTLGraph
+from multidomain.methods.rmtl import RMTL
 from multidomain.methods.self_training import SelfTraining
 from multidomain.settings import Settings
 
@@ -67,8 +69,8 @@ class MethodEntry:
     @property
     def labels(self) -> str:
         """Say where training needs labels."""
-        own = ", with category 'domain-specific' in every one" if "category" in self._open_settings else ""
-        return f"in one domain or more{own}"
+        own = " (in every domain if category=domain-specific)" if "category" in self._open_settings else ""
+        return f"in at least one domain{own}"
 
     @property
     def _open_settings(self) -> set[str]:

@@ -12,7 +12,7 @@ from multidomain.methods.data import Examples
 
 Fitted = TypeVar("Fitted")
 
-HOPELESS = 0.02  # below the best accuracy so far
+HOPELESS = 0.02  # below the best accuracy so far, or two standard errors if that is more
 PATIENCE = 4  # candidates in a row
 
 
@@ -22,15 +22,15 @@ def fit_best(
     accuracy: Callable[[Fitted], float],
     tried: Tried,
     *,
-    selects: bool,
+    n_dev: int,
 ) -> tuple[Fitted, dict[str, Any]]:
     """Return what the best candidate gives, and the candidate; among equals the earlier one.
 
-    Candidates come with the strongest regularisation first. Once four in a row are more than two points below the best,
-    the rest would only overfit more, and take longest: they are left out. Without development rows (`selects` is False)
-    the candidate in the middle is taken, and no other is fitted.
+    Candidates come with the strongest regularisation first. Once four in a row are far below the best, the rest would
+    only overfit more, and take longest: they are left out. Without development rows (`n_dev` is 0) the candidate in the
+    middle is taken, and no other is fitted.
     """
-    if not selects:
+    if not n_dev:
         middle = candidates[len(candidates) // 2]
         tried(middle, None)
         return fit(middle), dict(middle)
@@ -42,7 +42,8 @@ def fit_best(
         tried(candidate, reached)
         if best is None or reached > best[0]:
             best = (reached, fitted, candidate)
-        hopeless = hopeless + 1 if reached < best[0] - HOPELESS else 0
+        margin = max(HOPELESS, 2 * (best[0] * (1 - best[0]) / n_dev) ** 0.5)
+        hopeless = hopeless + 1 if reached < best[0] - margin else 0
         if hopeless == PATIENCE:
             break
     assert best is not None

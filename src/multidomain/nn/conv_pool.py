@@ -35,7 +35,8 @@ def conv_pool(x: Rows, table: Tensor, filters: Tensor, sizes: tuple[int, ...], l
     sizes
         Kernel sizes. A document shorter than a kernel is as if it went on with words of zeros.
     learns_words
-        Leave the gradient of the word vectors in ``table.row_gradient``, as `row_sum_with_row_gradient` does.
+        Leave the gradient of the word vectors in ``table.row_gradient``, as `row_sum_with_row_gradient` does. Without
+        it a table that requires a gradient gets a dense one.
     """
     if table.device.type != "cpu":
         raise ConfigError("The CNN runs on the CPU only. Use --device cpu, or another extractor.")
@@ -59,14 +60,14 @@ class _ConvPool(torch.autograd.Function):
                 products.numpy(), word.numpy(), (offset - offset[0]).numpy(), sizes, n,
                 out[first:end].numpy(), at[first:end].numpy(),
             )  # fmt: skip
-            if any(ctx.needs_input_grad) or learns:
+            if any(ctx.needs_input_grad):
                 blocks.append((copy, first, end, rows, word, offset - offset[0], vectors))
         ctx.blocks, ctx.at, ctx.sizes, ctx.table, ctx.learns = blocks, at, sizes, table, learns
         ctx.save_for_backward(filters)
         return out
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None, None]:
         (filters,) = ctx.saved_tensors
         d_filters = torch.zeros_like(filters)
         gradient = gradient.contiguous()
@@ -82,7 +83,12 @@ class _ConvPool(torch.autograd.Function):
         if ctx.learns:
             assert ctx.table.row_gradient is None, "one pass through the first layer in each step"
             ctx.table.row_gradient = _added(named, d_vectors)
-        return d_filters, None, None, None, None
+            return d_filters, None, None, None, None
+        d_table = None
+        if ctx.needs_input_grad[1]:
+            rows, d_rows = _added(named, d_vectors)
+            d_table = torch.zeros_like(ctx.table).index_copy_(0, rows, d_rows)
+        return d_filters, d_table, None, None, None
 
 
 def _blocks(n_rows: int, copies: int) -> list[tuple[int, int, int]]:

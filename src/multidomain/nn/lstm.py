@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from multidomain.nn.extractor_base import WordExtractor, uniform
 from multidomain.nn.row_sum import row_sum, row_sum_with_row_gradient
@@ -70,11 +70,15 @@ class LSTMExtractor(WordExtractor):
         states, (last, _) = self.recurrent[copy](packed)
         if self.attention is None:
             return last.transpose(0, 1).flatten(1)  # the last state of each direction
-        padded, lengths = pad_packed_sequence(states, batch_first=True)  # (documents, longest, width)
-        scores = padded @ self.attention[copy]
-        beyond = torch.arange(padded.shape[1], device=lengths.device) >= lengths[:, None]
-        weights = scores.masked_fill(beyond.to(scores.device), -torch.inf).softmax(dim=1)
-        return (weights[:, None] @ padded).squeeze(1)
+        h = states.data  # (words, width)
+        assert packed.sorted_indices is not None
+        documents = len(packed.sorted_indices)
+        document = torch.cat([packed.sorted_indices[:size] for size in packed.batch_sizes.tolist()])
+        scores = h @ self.attention[copy]
+        highest = scores.new_full((documents,), -torch.inf).scatter_reduce(0, document, scores.detach(), "amax")
+        alpha = (scores - highest[document]).exp()
+        total = alpha.new_zeros(documents).index_add(0, document, alpha)
+        return h.new_zeros(documents, h.shape[1]).index_add(0, document, (alpha / total[document])[:, None] * h)
 
 
 def _with_a_word(x: Rows) -> Rows:
@@ -93,6 +97,11 @@ def _with_a_word(x: Rows) -> Rows:
 
 def _packed(vectors: Tensor, start: Tensor, lengths: Tensor) -> PackedSequence:
     """Documents as torch's recurrent networks want them: step by step, the longest first, without padding."""
-    place = start[:, None] + torch.arange(int(lengths.max()), device=start.device)  # beyond the end: not packed
-    order = pack_padded_sequence(place, lengths.cpu(), batch_first=True, enforce_sorted=False)
-    return PackedSequence(vectors[order.data], order.batch_sizes, order.sorted_indices, order.unsorted_indices)
+    longest_first = torch.argsort(lengths, descending=True, stable=True)
+    rank = torch.argsort(longest_first)
+    document = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+    first = torch.cumsum(lengths, 0) - lengths
+    step = torch.arange(len(document), device=lengths.device) - first[document]
+    order = torch.argsort(step * len(lengths) + rank[document])
+    place = (start[document] + step)[order]
+    return PackedSequence(vectors[place], torch.bincount(step).cpu(), longest_first, rank)

@@ -11,6 +11,7 @@ from multidomain.corpus import CORPORA, CorpusSummary, Split
 from multidomain.corpus.corpus import Corpus
 from multidomain.evaluation import Evaluation
 from multidomain.experiments.recipes import rows_of
+from multidomain.features import WordSequences
 from multidomain.invariance import Invariance
 from multidomain.methods import METHODS
 from multidomain.model import Model
@@ -47,7 +48,8 @@ def model_table(model: Model, title: str) -> Table:
     """What a saved model is made of."""
     task = model.method.task
     unlabelled = [name for name in task.domains if name not in model.labelled_domains]
-    words = "given vectors" if model.features.vocabulary is None else "n-grams"
+    reads_words = isinstance(model.features, WordSequences)
+    words = "given vectors" if model.features.vocabulary is None else "words" if reads_words else "n-grams"
     parameters = sum(p.numel() for p in model.method.parameters())
     table = Table("", "", title=title, title_justify="left", show_header=False)
     table.add_row("method", model.method_name)
@@ -104,9 +106,9 @@ def corpora_table() -> Table:
 
 def methods_table() -> Table:
     """The methods known by name."""
-    table = Table("name", "what", "rows", "needs", "paper", show_lines=True)
+    table = Table("name", "what", "rows", "needs and uses", "paper", show_lines=True)
     for entry in METHODS.values():
         needs = [f"labels {entry.labels}"]
-        needs += ["unlabelled text"] * entry.uses_unlabelled_text + [f"words {entry.words}"] * bool(entry.words)
+        needs += ["uses unlabelled text"] * entry.uses_unlabelled_text + [f"words {entry.words}"] * bool(entry.words)
         table.add_row(entry.name, entry.summary, "\n".join(rows_of(entry.name)), "; ".join(needs), entry.paper)
     return table

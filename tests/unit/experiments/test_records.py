@@ -20,6 +20,7 @@ from multidomain.errors import DataError
 from multidomain.experiments.recipes import load_recipe
 from multidomain.experiments.records import append_record, code_hash, is_of, pack, read_records, unpack
 from multidomain.experiments.runner import planned_runs, without_record
+from multidomain.pipeline import RunSettings
 
 RUN = {
     "table": "table1",
@@ -27,11 +28,7 @@ RUN = {
     "system": "MLP",
     "seed": 2,
     "fold": 3,
-    "config": {
-        "method": "mlp",
-        "method_settings": {"hidden": [1000, 500], "lr": 1e-4, "adversary": None},
-        "training": {"seed": 2, "max_epochs": 30},
-    },
+    "config": RunSettings(method="mlp", training={"seed": 2}).complete(),
 }
 
 
@@ -175,14 +172,27 @@ def test_a_record_is_not_of_another_run(other: dict[str, Any]) -> None:
     assert not is_of(other, RUN)
 
 
-@pytest.mark.parametrize("place", [("config",), ("config", "method_settings"), ("config", "training")])
-def test_a_setting_that_is_new_does_not_make_a_record_stale(place: tuple[str, ...]) -> None:
-    wanted = changed(**{"__".join([*place, "new_setting"]): "default"})
-    assert is_of(RUN, wanted)
+NEWER = [("config", "words"), ("config", "method_settings", "extractor"), ("config", "training", "patience")]
 
 
-def test_a_group_of_settings_that_is_new_does_not_make_a_record_stale() -> None:
-    assert is_of(RUN, changed(config__sampling={"balanced": False}))
+@pytest.mark.parametrize("setting", NEWER)
+def test_a_record_from_before_a_setting_counts_as_having_its_default(setting: tuple[str, ...]) -> None:
+    assert is_of(without(*setting), RUN)
+    place: Any = RUN
+    for step in setting:
+        place = place[step]
+    other = {**place, "max_length": 400} if isinstance(place, dict) else "cnn" if place == "mlp" else place + 1
+    wanted = changed(**{"__".join(setting): other})
+    assert not is_of(without(*setting), wanted)
+    assert is_of(wanted, wanted)
+
+
+def test_settings_inside_a_setting_are_compared_as_they_are() -> None:
+    def run(**base_settings: float) -> dict[str, Any]:
+        settings = RunSettings(method="self-training", method_settings={"base_settings": base_settings})
+        return {**RUN, "config": settings.complete()}
+
+    assert not is_of(run(), run(C=1.0)) and not is_of(run(C=1.0), run())
 
 
 @pytest.mark.parametrize("path", [("config", "method_settings", "lr"), ("config", "training", "max_epochs")])

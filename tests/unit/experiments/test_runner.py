@@ -233,7 +233,7 @@ def test_killed_and_started_again(tiny: None, tmp_path: Path, capsys: pytest.Cap
         assert differing <= MAY_DIFFER
     content = file.read_bytes()
     commands.reproduce_command("table1", results=tmp_path)
-    assert capsys.readouterr().out.startswith(f"table1: nothing to run: all has a record in {file}\n")
+    assert capsys.readouterr().out.startswith(f"table1: nothing to run: every run has a record in {file}\n")
     assert file.read_bytes() == content
 
 

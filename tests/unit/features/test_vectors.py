@@ -49,7 +49,7 @@ def test_files_that_are_cut_or_wrong(tmp_path: Path):
     write_vectors(VECTORS, text)
     write_vectors(VECTORS, binary)
     text.write_bytes(text.read_bytes()[:-4])
-    with pytest.raises(DataError, match=r"v\.txt, line 4: expected a word and 3 numbers, got 2"):
+    with pytest.raises(DataError, match=r"v\.txt, line 4: expected a word and 3 numbers, got 1"):
         read_vectors(text)
     binary.write_bytes(binary.read_bytes()[:-6])
     with pytest.raises(DataError, match="ends within word 3 of 3: it is cut short"):
@@ -62,6 +62,20 @@ def test_files_that_are_cut_or_wrong(tmp_path: Path):
         read_vectors(text)
     with pytest.raises(DataError, match="There is no file"):
         read_vectors(tmp_path / "none.txt")
+
+
+def test_lines_that_end_in_a_blank_and_a_file_cut_between_lines(tmp_path: Path):
+    path = tmp_path / "v.vec"
+    path.write_text("2 3\ngood 1 2 3 \nbad 4 5 6 \n")
+    assert read_vectors(path).matrix.tolist() == [[1, 2, 3], [4, 5, 6]]
+    path.write_text("3 3\ngood 1 2 3\nbad 4 5 6\n")
+    with pytest.raises(DataError, match="promises 3 words in its first line and holds 2: it is cut short"):
+        read_vectors(path)
+
+
+def test_words_that_are_all_rare_are_refused():
+    with pytest.raises(DataError, match="No word occurs 2 times or more"):
+        train_vectors([["one", "two"], ["three"]])
 
 
 def test_a_vector_for_every_word_of_a_vocabulary():

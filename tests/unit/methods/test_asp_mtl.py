@@ -83,7 +83,7 @@ def test_a_step_follows_the_gradient_of_the_objective(category: str):
     j_C, apart, j_D = losses(method)
     assert log["J_C"].item() == pytest.approx(j_C.item())
     if category == "shared-private":
-        assert (log["apart"].item(), log["J_D"].item()) == pytest.approx((apart.item(), j_D.item()))
+        assert (log["orthogonality"].item(), log["J_D"].item()) == pytest.approx((apart.item(), j_D.item()))
     else:
         assert set(log) == {"J_C"} and method.F_d is None and method.D is None
 

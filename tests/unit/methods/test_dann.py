@@ -11,8 +11,11 @@ import torch
 from torch import Tensor
 
 from multidomain.methods import Task
-from multidomain.methods.dann import DANN, MDAN, SourcesAndTarget
+from multidomain.methods.dann import DANN, SourcesAndTarget
+from multidomain.methods.mdan import MDAN
 from multidomain.nn.reversal import reverse_gradient
+
+pytestmark = pytest.mark.filterwarnings("ignore::multidomain.errors.NothingToAdapt")
 
 Make = Callable[..., Any]
 BATCH_SIZE, GAMMA = 4, 3.0  # the batch size of conftest.py; a gamma that leaves every source some weight

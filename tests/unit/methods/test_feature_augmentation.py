@@ -13,8 +13,9 @@ from scipy.sparse import csr_matrix
 
 from multidomain.methods.base import Task
 from multidomain.methods.data import Examples, TrainingData
-from multidomain.methods.feature_augmentation import RMTL, FeatureAugmentation, RMTLSettings
+from multidomain.methods.feature_augmentation import FeatureAugmentation
 from multidomain.methods.linear_base import LinearMethod, solve_one
+from multidomain.methods.rmtl import RMTL, RMTLSettings
 from multidomain.nn.rows import SparseRows
 
 COLUMNS, C = 3, 0.8
@@ -179,6 +180,6 @@ def test_domains_without_labels_and_unseen_ones_are_answered_by_w_0(method: type
 def test_what_rmtl_tries():
     model = RMTL(Task(COLUMNS, 2, ("a",), (0,)), RMTLSettings())
     tried = [(v["C"], v["mu"]) for v in model.candidates()]
-    assert len(set(tried)) == len(tried) == 6 * 4
+    assert len(set(tried)) == len(tried) == 7 * 4
     given = RMTL(Task(COLUMNS, 2, ("a",), (0,)), RMTLSettings(C=2.0))
-    assert [(v["C"], v["mu"]) for v in given.candidates()] == [(2.0, 0.1), (2.0, 0.3), (2.0, 1.0), (2.0, 3.0)]
+    assert [(v["C"], v["mu"]) for v in given.candidates()] == [(2.0, 1.0), (2.0, 0.3), (2.0, 0.1), (2.0, 3.0)]

@@ -17,12 +17,12 @@ from multidomain.nn.rows import SparseRows
 class Trial:
     """Candidates 0, 1, 2, ... that reach the given accuracies; what is fitted for one is its number times ten."""
 
-    def __init__(self, accuracies: Sequence[float], selects: bool = True):
+    def __init__(self, accuracies: Sequence[float], n_dev: int = 10_000):
         self.accuracies = accuracies
         self.all_fitted: list[int] = []
         self.told: list[tuple[dict[str, Any], float | None]] = []
         candidates = [{"C": i} for i in range(len(accuracies))]
-        self.fitted, self.chosen = fit_best(candidates, self._fit, self._accuracy, self._tried, selects=selects)
+        self.fitted, self.chosen = fit_best(candidates, self._fit, self._accuracy, self._tried, n_dev=n_dev)
 
     def _fit(self, values: Mapping[str, Any]) -> int:
         self.all_fitted.append(values["C"])
@@ -54,7 +54,7 @@ def test_the_best_candidate_is_kept(accuracies: list[float], best: int):
 
 @pytest.mark.parametrize(("n", "middle"), [(1, 0), (3, 1), (4, 2), (11, 5)])
 def test_without_development_rows_the_middle_is_taken(n: int, middle: int):
-    trial = Trial([0.5] * n, selects=False)
+    trial = Trial([0.5] * n, n_dev=0)
     assert (trial.fitted, trial.chosen) == (10 * middle, {"C": middle})
     assert trial.told == [({"C": middle}, None)]
     assert trial.all_fitted == [middle]
@@ -84,3 +84,9 @@ def test_accuracy_is_the_mean_over_domains_not_over_rows():
     scores = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [0.0, 1.0, 5.0], [1.0, 0.0, 0.0], [0.2, 0.1, 0.0]])
     dev = rows_of(d=[4, 4, 4, 4, 1], y=[0, 1, 2, 1, 2])  # 3 of 4 right in one domain, 0 of 1 in the other
     assert mean_accuracy(scores, dev) == pytest.approx((3 / 4 + 0) / 2)
+
+
+def test_few_development_rows_say_little_about_what_is_hopeless():
+    accuracies = [0.70, 0.65, 0.65, 0.65, 0.65, 0.95]
+    assert Trial(accuracies, n_dev=10_000).chosen == {"C": 0}
+    assert Trial(accuracies, n_dev=20).chosen == {"C": 5}

@@ -96,6 +96,7 @@ def test_a_million_words():
 
 def test_frozen_words_get_no_gradient():
     table, filters = parameters(1)
+    table.requires_grad_(False)
     conv_pool(documents([8, 8]), table, filters, SIZES, learns_words=False).sum().backward()
     assert table.row_gradient is None and table.grad is None and filters.grad.abs().sum() > 0
 
@@ -121,3 +122,13 @@ def test_row_adam_takes_the_gradient_of_the_words():
     extractor.row_optimiser.step()
     moved = (extractor.table.detach() != before).any(dim=1).nonzero().squeeze(1)
     assert set(moved.tolist()) <= set(x.index.tolist()) and len(moved)
+
+
+def test_without_an_optimiser_of_rows_the_gradient_is_dense():
+    x = documents([9, 5, 30])
+    table, filters = parameters(1)
+    conv_pool(x, table, filters, SIZES, learns_words=False).square().sum().backward()
+    dense = table.grad.clone()
+    table.grad = None
+    textbook(x, table, filters).square().sum().backward()
+    torch.testing.assert_close(dense, table.grad, rtol=1e-10, atol=1e-12)

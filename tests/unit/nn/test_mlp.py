@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from multidomain.nn.extractors import MLPExtractor
+from multidomain.nn.mlp import MLPExtractor
 from multidomain.nn.rows import SparseRows
 
 N_INPUTS, N_OUTPUTS, ROWS = 11, 3, 4

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from multidomain.nn.cnn import CNNExtractor
+from multidomain.errors import quoted
 from multidomain.nn.extractor_base import Extractor
-from multidomain.nn.extractors import MLPExtractor
 from multidomain.nn.lstm import LSTMExtractor
+from multidomain.nn.mlp import MLPExtractor
 from multidomain.settings import Settings, listed
 
 Widths = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(listed)]
@@ -31,6 +31,19 @@ class ExtractorSettings(Settings):
     dimension: int = Field(100, ge=1)
     dropout: float = Field(0.4, ge=0, lt=1)
 
+    @model_validator(mode="after")
+    def _sizes_have_an_effect(self) -> Self:
+        of_extractor = {"mlp": ("hidden", "private_hidden"), "cnn": ("kernel_sizes", "filters"), "lstm": ("state",)}
+        mine = self.extractor.removeprefix("bi").removesuffix("-attention")
+        idle = [name for kind, names in of_extractor.items() if kind != mine for name in names]
+        if self.extractor == "mlp":
+            idle.append("dimension")
+        fields = type(self).model_fields
+        given = [name for name in idle if name in fields and getattr(self, name) != fields[name].default]
+        if given:
+            raise ValueError(f"{quoted(given)} has no effect with extractor '{self.extractor}'; leave it out")
+        return self
+
     @property
     def reads_words(self) -> bool:
         """Tell whether documents are read as words in their order, and not as bags of n-grams."""
@@ -44,6 +57,8 @@ class ExtractorSettings(Settings):
     def make(self, copies: int, n_inputs: int, n_outputs: int, hidden: tuple[int, ...] | None = None) -> Extractor:
         """Return an extractor; `hidden` takes the place of the setting."""
         if self.extractor == "cnn":
+            from multidomain.nn.cnn import CNNExtractor  # here: the others must not wait for a compiler
+
             sizes = (self.dimension, self.kernel_sizes, self.filters)
             return CNNExtractor(copies, n_inputs, *sizes, n_outputs, self.dropout)
         if self.reads_words:
