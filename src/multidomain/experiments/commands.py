@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -28,10 +29,23 @@ def reproduce_command(
 ) -> None:
     """Run all of a table that has no record yet; may be stopped and started again at any time."""
     wanted = None if seeds is None else seed_numbers(seeds)
-    n = reproduce(table, results, only=only or (), seeds=wanted, jobs=jobs, on_record=_show)
+    n = reproduce(
+        table,
+        results,
+        only=only or (),
+        seeds=wanted,
+        jobs=jobs,
+        on_plan=partial(_show_plan, table, jobs),
+        on_record=_show,
+    )
     done = f"{counted(n, 'run')} recorded" if n else "nothing to run: every run has a record"
     out.print(f"{table}: {done} in {results / table}.jsonl", soft_wrap=True)
     out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
+
+
+def _show_plan(table: str, jobs: int, n_runs: int) -> None:
+    if n_runs:
+        out.print(f"{table}: {counted(n_runs, 'run')} to do, {jobs} at a time; a line follows as each ends")
 
 
 def _show(progress: Progress) -> None:

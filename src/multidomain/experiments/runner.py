@@ -93,6 +93,7 @@ def reproduce(
     only: Sequence[str] = (),
     seeds: Sequence[int] | None = None,
     jobs: int = 1,
+    on_plan: Callable[[int], None] = lambda n_runs: None,
     on_record: Callable[[Progress], None] = lambda progress: None,
 ) -> int:
     """Run all that has no record yet in ``results/<table>.jsonl`` and return how many runs that was.
@@ -106,6 +107,7 @@ def reproduce(
     with _alone(results / ".running" / f"{table}.lock"):
         corpus = load_corpus(recipe.experiment.corpus)  # here: what is missing is fetched once
         runs = without_record(planned, read_records(path), corpus.content_hash())
+        on_plan(len(runs))
         _run_all(runs, path, results / ".running", jobs, on_record)
     return len(runs)
 

@@ -202,7 +202,8 @@ def finished(process: subprocess.Popen[str], results: Path) -> list[dict[str, An
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
     assert (process.returncode, error) == (0, "")
-    *progress, said, _ = out.splitlines()
+    plan, *progress, said, _ = out.splitlines()
+    assert plan == f"table1: {len(progress)} runs to do, 2 at a time; a line follows as each ends"
     counts = [(int(m[1]), int(m[2])) for m in map(PROGRESS.fullmatch, progress) if m]
     assert counts == [(i, len(progress)) for i in range(1, len(progress) + 1)]
     assert said == f"table1: {len(progress)} runs recorded in {results / 'table1.jsonl'}"
