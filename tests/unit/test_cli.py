@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from multidomain import cli
-
 FAST = ["--set", "hidden=16", "--set", "lr=0.01", "--epochs", "3", "--seed", "1"]
 GOOD = [
     ["great phone works well", "good", "phones"],
@@ -24,21 +22,6 @@ GOOD = [
 ]
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process and return exit code, standard output and standard error."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["multidomain", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        output = capsys.readouterr()
-        return int(exit_.value.code or 0), output.out, output.err
-
-    return run
 
 
 def write_csv(path: Path, rows: list[list[str]], header: tuple[str, ...] = ("text", "label", "domain")) -> Path:

@@ -82,6 +82,26 @@ def test_given_vectors_are_where_the_words_start(reviews: Path, tmp_path: Path):
         trained(reviews, vectors=str(tmp_path / "nowhere.txt"))
 
 
+@pytest.mark.parametrize("extractor", ["cnn", "bilstm"])
+def test_frozen_vectors_stay_as_they_are(reviews: Path, tmp_path: Path, extractor: str):
+    write_vectors(WordVectors(("good", "the"), np.full((2, 10), 7.0, dtype=np.float32)), tmp_path / "given.txt")
+    corpus = read_corpus(reviews)
+    sizes = {"filters": 8} if extractor == "cnn" else {"state": 6}
+    settings = {"extractor": extractor, "dimension": 10, "tune_vectors": False, "lr": 0.01, "k": 1, **sizes}
+    run = RunSettings(
+        method_settings=settings, words={"vectors": str(tmp_path / "given.txt")}, training={"max_epochs": 1}
+    )
+    model = train_model(corpus, SplitSettings().split(corpus), run).model
+    at = model.features.vocabulary.index("the")
+    tables = [F.table.detach() for F in model.method.extractors]
+    assert len(tables) == 2
+    for table in tables:
+        np.testing.assert_array_equal(table[at], 7.0)
+        copies = table.view(-1, model.features.n_inputs, 10)
+        assert all((copy == copies[0]).all() for copy in copies)  # nothing was learnt in any domain
+    np.testing.assert_array_equal(tables[0], tables[1][: len(tables[0])])
+
+
 def test_the_estimator_reads_words_too():
     demo = load_corpus("demo")
     options = {name: value for name, value in SMALL.items() if name not in ("extractor", "lr", "k")} | {"filters": 24}

@@ -19,8 +19,8 @@ class ExtractorSettings(Settings):
     """The extractor and its sizes; the defaults are those of the paper's appendix.
 
     ``mlp`` reads n-grams and has hidden layers (`hidden`). The others read words in their order, as vectors of length
-    `dimension`: ``cnn`` with `filters` of each of the `kernel_sizes`; ``lstm``, ``bilstm`` and ``bilstm-attention``
-    with states of width `state`.
+    `dimension` that are learnt on (`tune_vectors`) or left as they are: ``cnn`` with `filters` of each of the
+    `kernel_sizes`; ``lstm``, ``bilstm`` and ``bilstm-attention`` with states of width `state`.
     """
 
     extractor: Literal["mlp", "cnn", "lstm", "bilstm", "bilstm-attention"] = "mlp"
@@ -29,6 +29,7 @@ class ExtractorSettings(Settings):
     filters: int = Field(200, ge=1)
     state: int = Field(128, ge=1)
     dimension: int = Field(100, ge=1)
+    tune_vectors: bool = True
     dropout: float = Field(0.4, ge=0, lt=1)
 
     @model_validator(mode="after")
@@ -37,7 +38,7 @@ class ExtractorSettings(Settings):
         mine = self.extractor.removeprefix("bi").removesuffix("-attention")
         idle = [name for kind, names in of_extractor.items() if kind != mine for name in names]
         if self.extractor == "mlp":
-            idle.append("dimension")
+            idle += ["dimension", "tune_vectors"]
         fields = type(self).model_fields
         given = [name for name in idle if name in fields and getattr(self, name) != fields[name].default]
         if given:
@@ -56,6 +57,11 @@ class ExtractorSettings(Settings):
 
     def make(self, copies: int, n_inputs: int, n_outputs: int, hidden: tuple[int, ...] | None = None) -> Extractor:
         """Return an extractor; `hidden` takes the place of the setting."""
+        extractor = self._made(copies, n_inputs, n_outputs, hidden)
+        extractor.table.requires_grad_(self.tune_vectors)
+        return extractor
+
+    def _made(self, copies: int, n_inputs: int, n_outputs: int, hidden: tuple[int, ...] | None) -> Extractor:
         if self.extractor == "cnn":
             from multidomain.nn.cnn import CNNExtractor  # here: the others must not wait for a compiler
 

@@ -38,12 +38,14 @@ class NetworkMethod(GradientMethod):
         if parameters[0].device.type == "cpu":  # elsewhere the first layer is updated as a whole
             from multidomain.nn.row_adam import RowAdam  # here: prediction must not wait for a compiler
 
-            tables = [F.table for F in self.extractors]
-            rows = RowAdam(tables, lr=lr)
-            for F in self.extractors:
-                F.row_optimiser = rows
-            self.optimisers["rows"] = rows
-        others = [p for p in parameters if not any(p is table for table in tables)]
+            learning = [F for F in self.extractors if F.table.requires_grad]
+            tables = [F.table for F in learning]
+            if tables:
+                rows = RowAdam(tables, lr=lr)
+                for F in learning:
+                    F.row_optimiser = rows
+                self.optimisers["rows"] = rows
+        others = [p for p in parameters if p.requires_grad and not any(p is table for table in tables)]
         self.optimisers["main"] = Adam(others, lr=lr, fused=True)
 
     def end_training(self) -> None:
