@@ -43,8 +43,8 @@ def words() -> str:
     engine, textbook = (1000 * median(r[key]) for key in ("engine_seconds", "textbook_seconds"))
     return (
         f"Measured on the texts of FDU-MTL, {r['n_domains']} domains: {engine:.0f} ms an iteration, textbook "
-        f"{textbook:,.0f} ms, {r['ratio']:.1f} times as fast ({r['ratios'][0]:.1f} to {r['ratios'][-1]:.1f}), peak memory "
-        f"{r['peak_mb'] / 1024:.1f} GB."
+        f"{textbook:,.0f} ms, {r['ratio']:.1f} times as fast ({r['ratios'][0]:.1f} to {r['ratios'][-1]:.1f}), peak "
+        f"memory {r['peak_mb'] / 1024:.1f} GB."
     )
 
 
