@@ -22,16 +22,16 @@ from multidomain.errors import ConfigError, MultidomainError, MultidomainWarning
 from multidomain.evaluation import evaluate as evaluate_rows
 from multidomain.experiments.commands import reproduce_command
 from multidomain.experiments.recipes import rows_of
-from multidomain.features import WordSequences
-from multidomain.features.vectors import train_vectors, write_vectors
 from multidomain.methods import METHODS, method_entry
 from multidomain.model import Model, is_model_folder
+from multidomain.options import DataArgument, DomainColumn, DropEmpty, Encoding, LabelColumn, SplitColumn, TextColumn
 from multidomain.pipeline import FeatureSettings, RunSettings, WordSettings
 from multidomain.report import console as shown
 from multidomain.report.commands import report_command
 from multidomain.runs import SplitSettings, run_in_folder, test_rows, unseen
 from multidomain.training.loop import TrainingSettings
 from multidomain.training.progress import progress_on
+from multidomain.vectors_command import vectors_command
 
 app = typer.Typer(
     help="Multi-domain text classification with Multinomial Adversarial Networks.",
@@ -43,6 +43,7 @@ app = typer.Typer(
 app.add_typer(bench, name="bench")
 app.command("reproduce")(reproduce_command)
 app.command("report")(report_command)
+app.command("vectors")(vectors_command)
 out = Console(highlight=False, markup=False)  # names of domains and columns may hold brackets
 err = Console(stderr=True, highlight=False, markup=False)
 
@@ -70,14 +71,7 @@ class Weighting(StrEnum):
     raw = "raw"
 
 
-DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="A corpus by name, or a file or folder of your own.")]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.")]
-TextColumn = Annotated[str | None, typer.Option(help="Column with the text; found by itself if it can be.")]
-LabelColumn = Annotated[str | None, typer.Option(help="Column with the class; empty cells are unlabelled rows.")]
-DomainColumn = Annotated[str | None, typer.Option(help="Column with the domain.")]
-SplitColumn = Annotated[str | None, typer.Option(help="Column that says train, dev, test or unlabelled.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of text files.")]
-DropEmpty = Annotated[bool, typer.Option("--drop-empty", help="Leave rows without text out.")]
 Unknown = Annotated[UnknownDomain, typer.Option(help="What to do with a domain that was not in training.")]
 
 
@@ -120,38 +114,6 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         for entry in METHODS.values()
     ]
     print(json.dumps(entries, indent=2))
-
-
-@app.command("vectors")
-def vectors_command(
-    data: DataArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Text, or binary if it ends in .bin.")],
-    dimension: Annotated[int, typer.Option(min=1, help="Length of a vector.")] = 100,
-    fold: Annotated[int | None, typer.Option(help="Run of the 5-fold protocol, 0 to 4, as for 'train'.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split, as for 'train'.")] = 0,
-    min_count: Annotated[int, typer.Option(min=1, help="Leave rarer words out.")] = 2,
-    text_column: TextColumn = None,
-    label_column: LabelColumn = None,
-    domain_column: DomainColumn = None,
-    split_column: SplitColumn = None,
-    encoding: Encoding = "utf-8",
-    drop_empty: DropEmpty = False,
-) -> None:
-    """Train word vectors on the training and unlabelled text of some data, never on its test rows.
-
-    Use the same data, fold and seed for 'train': another split has other test rows.
-    """
-    columns = Columns(text_column, label_column, domain_column, split_column)
-    corpus = load_corpus(data, columns, encoding=encoding, drop_empty=drop_empty)
-    split = SplitSettings.parse({"fold": fold, "seed": seed}, "split").split(corpus)
-    for line in shown.split_lines(corpus, split):
-        out.print(line, soft_wrap=True)
-    texts = corpus.documents[np.concatenate([split.train, split.unlabelled])]
-    words = list(WordSequences().words(texts))
-    told = lambda done, of: err.print(f"word vectors: {done} of {of}")  # noqa: E731
-    trained = train_vectors(words, dimension=dimension, min_count=min_count, on_epoch=told)
-    write_vectors(trained, output)
-    out.print(f"{counted(len(trained.words), 'word')}, {dimension} numbers each: {output}", soft_wrap=True)
 
 
 @app.command()

@@ -1,0 +1,15 @@
+"""Options of the command line that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="A corpus by name, or a file or folder of your own.")]
+TextColumn = Annotated[str | None, typer.Option(help="Column with the text; found by itself if it can be.")]
+LabelColumn = Annotated[str | None, typer.Option(help="Column with the class; empty cells are unlabelled rows.")]
+DomainColumn = Annotated[str | None, typer.Option(help="Column with the domain.")]
+SplitColumn = Annotated[str | None, typer.Option(help="Column that says train, dev, test or unlabelled.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of text files.")]
+DropEmpty = Annotated[bool, typer.Option("--drop-empty", help="Leave rows without text out.")]
