@@ -23,6 +23,7 @@ from multidomain.evaluation import evaluate as evaluate_rows
 from multidomain.experiments.commands import reproduce_command
 from multidomain.experiments.recipes import rows_of
 from multidomain.methods import METHODS, method_entry
+from multidomain.methods.ensemble import EnsembleSettings
 from multidomain.model import Model, is_model_folder
 from multidomain.options import DataArgument, DomainColumn, DropEmpty, Encoding, LabelColumn, SplitColumn, TextColumn
 from multidomain.pipeline import FeatureSettings, RunSettings, WordSettings
@@ -315,6 +316,8 @@ def _corpus(data: str, columns: Columns, parts: dict[str, Path | None], options:
 def _refuse_idle(settings: RunSettings, features: Weighting | None, vectors: str | None, length: int | None) -> None:
     """Refuse options that have no effect with what is trained."""
     method = method_entry(settings.method).settings(settings.method_settings)
+    if isinstance(method, EnsembleSettings):  # members may read either
+        return
     if getattr(method, "reads_words", False):
         if features is not None:
             raise ConfigError(f"--features has no effect: '{settings.method}' reads words in their order here.")

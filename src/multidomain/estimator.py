@@ -316,7 +316,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
             if "could not convert string" not in str(error):
                 raise
             raise DataError(f"X is a table with strings in it ({error}). Give the texts as one column.") from None
-        weighting = self.features or method_entry(self.method).weighting
+        weighting = self.features or method_entry(self.method).weighting or "counts"
         if weighting != "raw" and len(negative := np.flatnonzero(rows.data < 0)):
             at, cells = negative[0], rows.tocoo()
             raise DataError(

@@ -16,17 +16,25 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from multidomain.corpus.rows import ONLY_DOMAIN, domain_name, plain_form
-from multidomain.errors import DataError, ModelError, MultidomainWarning, NoDomainGiven, did_you_mean, quoted
-from multidomain.features import BagFeatures, Features, WordSequences
+from multidomain.errors import (
+    ConfigError,
+    DataError,
+    ModelError,
+    MultidomainWarning,
+    NoDomainGiven,
+    did_you_mean,
+    quoted,
+)
+from multidomain.features import Features, JoinedFeatures
+from multidomain.features.joined import restored, stored
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, whole_file, write_json, write_sealed
 from multidomain.methods import Method, Task, method_entry
+from multidomain.methods.ensemble import Ensemble
 from multidomain.nn.rows import SparseRows
 from multidomain.training.prediction import predicted_probabilities, shared_features
 
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
-
-_FEATURES: dict[str, type[Features]] = {"bags": BagFeatures, "words": WordSequences}
 
 UnknownDomain = Literal["shared", "error"]
 
@@ -141,14 +149,13 @@ class Model:
         """
         folder = Path(folder)
         task = self.method.task
-        feature_settings, feature_arrays = self.features.to_state()
+        feature_settings, feature_arrays = stored(self.features)
         tensors = {f"method/{name}": value.contiguous() for name, value in self.method.state_dict().items()}
         tensors |= {f"features/{name}": torch.from_numpy(value) for name, value in feature_arrays.items()}
         with whole_file(folder / "weights.new") as temporary:
             save_file(tensors, temporary)
         weights = _named_by_hash(folder / "weights.new", "weights", ".safetensors")
-        kind = next(kind for kind, class_ in _FEATURES.items() if isinstance(self.features, class_))
-        write_json(folder / "features.new", {"kind": kind, **feature_settings})
+        write_json(folder / "features.new", feature_settings)
         features = _named_by_hash(folder / "features.new", "features", ".json")
         manifest = {
             "method": self.method_name,
@@ -176,10 +183,8 @@ class Model:
         except SafetensorError as error:
             raise ModelError(f"{weights_file} cannot be read: {error}.") from None
         arrays = {name: value.cpu().numpy() for name, value in _under(tensors, "features/").items()}
-        stored_features = json.loads(features_file.read_text(encoding="utf-8"))
-        features = _FEATURES[stored_features.pop("kind", "bags")].from_state(stored_features, arrays)
-        stored = manifest["task"]
-        task = Task(**{**stored, "domains": tuple(stored["domains"]), "labelled": tuple(stored["labelled"])})
+        features = restored(json.loads(features_file.read_text(encoding="utf-8")), arrays)
+        task = Task.from_json(manifest["task"])
         if features.n_inputs != task.n_inputs:
             raise ModelError(
                 f"The vocabulary of {folder} has {features.n_inputs:,} entries and its network reads "
@@ -195,6 +200,19 @@ class Model:
             raise ModelError(f"The weights in {folder} do not fit the model it describes: {error}") from None
         method.eval()
         return cls(manifest["method"], method, features, tuple(manifest["classes"]))
+
+
+def join_models(models: Sequence[Model]) -> Model:
+    """Return several models of the same classes as one, which answers with the mean of their probabilities."""
+    first = models[0]
+    for model in models:
+        if model.classes != first.classes:
+            raise ConfigError(
+                f"Models of different classes cannot be joined: {quoted(first.classes)} and {quoted(model.classes)}."
+            )
+    features = JoinedFeatures([model.features for model in models])
+    named = [(model.method_name, model.method) for model in models]
+    return Model("ensemble", Ensemble.joined(named, features.starts, features.n_inputs), features, first.classes)
 
 
 def is_model_folder(path: Path) -> bool:

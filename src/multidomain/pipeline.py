@@ -21,8 +21,9 @@ from multidomain.features.bags import Weighting
 from multidomain.features.prepared import word_vectors
 from multidomain.methods import FittedMethod, GradientMethod, Method, method_entry
 from multidomain.methods.data import TrainingData
+from multidomain.methods.ensemble import EnsembleSettings, Member
 from multidomain.methods.network import NetworkMethod
-from multidomain.model import Model
+from multidomain.model import Model, join_models
 from multidomain.settings import Settings
 from multidomain.training.checkpoint import Checkpoint
 from multidomain.training.data import training_data
@@ -107,6 +108,8 @@ def train_model(
     entry = method_entry(settings.method)
     method_settings = entry.settings(settings.method_settings)
     check_trainable(corpus, split)
+    if isinstance(method_settings, EnsembleSettings):
+        return _train_ensemble(corpus, split, settings, method_settings.members, device, checkpoint_path, listeners)
     on_cpu_only = issubclass(entry.method, FittedMethod) or getattr(method_settings, "runs_on_cpu_only", False)
     torch_device = resolved_device("cpu" if on_cpu_only and device == "auto" else device)
     if on_cpu_only and torch_device.type != "cpu":
@@ -137,6 +140,39 @@ def train_model(
             checkpoint = Checkpoint(checkpoint_path, fingerprint(corpus, split, settings)) if checkpoint_path else None
             history = Trainer(method, data, settings.training, checkpoint=checkpoint, listeners=listeners).run()
     return Trained(Model(settings.method, method, features, data.classes), history)
+
+
+def saved_members(settings: RunSettings) -> list[Path]:
+    """Return the folders of the saved models that a run joins."""
+    method_settings = method_entry(settings.method).settings(settings.method_settings)
+    members = method_settings.members if isinstance(method_settings, EnsembleSettings) else ()
+    return [Path(member.folder) for member in members if member.folder]
+
+
+def _train_ensemble(
+    corpus: Corpus,
+    split: Split,
+    settings: RunSettings,
+    members: Sequence[Member],
+    device: Device,
+    checkpoint_path: Path | None,
+    listeners: Sequence[Listener],
+) -> Trained:
+    """Train the members one after the other, but for those that are saved, and join them."""
+    models, checkpoints, chosen = [], [], {}
+    for number, member in enumerate(members, start=1):
+        if member.folder:
+            models.append(Model.load(member.folder, resolved_device(device)))
+            continue
+        own = settings.model_copy(update={"method": member.method, "method_settings": member.settings})
+        if checkpoint := checkpoint_path and checkpoint_path.with_stem(f"{checkpoint_path.stem}-{number}"):
+            checkpoints.append(checkpoint)
+        trained = train_model(corpus, split, own, device=device, checkpoint_path=checkpoint, listeners=listeners)
+        models.append(trained.model)
+        chosen[f"{number} {member.method}"] = trained.history.chosen or {"epoch": trained.history.best_epoch}
+    for checkpoint in checkpoints:
+        checkpoint.unlink(missing_ok=True)
+    return Trained(join_models(models), History(chosen=chosen))
 
 
 def _start_from_vectors(

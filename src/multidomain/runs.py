@@ -18,12 +18,12 @@ from pydantic import Field
 from safetensors.numpy import load_file, save_file
 
 from multidomain.corpus import Corpus, Split, default_split
-from multidomain.errors import ConfigError, ModelError
+from multidomain.errors import ConfigError, ModelError, counted
 from multidomain.evaluation import DomainScore, Evaluation, evaluate, invariance
 from multidomain.files import whole_file, write_json
 from multidomain.invariance import Invariance
 from multidomain.model import is_model_folder
-from multidomain.pipeline import Device, RunSettings, train_model
+from multidomain.pipeline import Device, RunSettings, saved_members, train_model
 from multidomain.settings import Settings
 from multidomain.training.history import Listener
 from multidomain.training.progress import LogFile
@@ -97,6 +97,9 @@ def run_in_folder(
         raise ConfigError(f"{folder} holds a model, but no run to go on with. Choose another folder, or --overwrite.")
     if overwrite and not resume:
         checkpoint.unlink(missing_ok=True)
+    saved = saved_members(settings)
+    for member in saved:
+        _refuse_leak(member, corpus, split)
     began = time.monotonic()
     trained = train_model(
         corpus,
@@ -117,7 +120,7 @@ def run_in_folder(
     )
     (folder / METRICS).unlink(missing_ok=True)  # of the model that is now replaced
     trained.model.save(folder)
-    _write_seen(folder, corpus, split)
+    _write_seen(folder, np.concatenate([_seen_in(corpus, split), *map(_seen_by, saved)]))
     write_json(folder / METRICS, {**description, "result": _as_json(result), "machine": machine()})
     checkpoint.unlink(missing_ok=True)
     return result
@@ -133,15 +136,33 @@ def test_rows(folder: Path, corpus: Corpus) -> np.ndarray | None:
 
 def unseen(folder: Path, corpus: Corpus, rows: np.ndarray) -> np.ndarray:
     """Return those of some rows whose text the model in a folder has not seen in training, as far as is known."""
+    return rows[~np.isin(corpus.text_keys()[rows], _seen_by(folder))]
+
+
+def _seen_by(folder: Path) -> np.ndarray:
     path = folder / SEEN
-    return rows[~np.isin(corpus.text_keys()[rows], load_file(path)["texts"])] if path.exists() else rows
+    return load_file(path)["texts"] if path.exists() else np.empty(0, dtype=np.uint64)
 
 
-def _write_seen(folder: Path, corpus: Corpus, split: Split) -> None:
+def _seen_in(corpus: Corpus, split: Split) -> np.ndarray:
+    return corpus.text_keys()[np.concatenate([split.train, split.dev, split.unlabelled])]
+
+
+def _write_seen(folder: Path, texts: np.ndarray) -> None:
     """Keep digests of the texts that training has seen, so that they are not scored by mistake."""
-    seen = np.unique(corpus.text_keys()[np.concatenate([split.train, split.dev, split.unlabelled])])
     with whole_file(folder / SEEN) as temporary:
-        save_file({"texts": seen}, temporary)
+        save_file({"texts": np.unique(texts)}, temporary)
+
+
+def _refuse_leak(member: Path, corpus: Corpus, split: Split) -> None:
+    """Refuse a saved member that has learnt from test rows which this split holds out."""
+    keys = corpus.text_keys()[split.test]
+    leaked = int((np.isin(keys, _seen_by(member)) & ~np.isin(keys, _seen_in(corpus, split))).sum())
+    if leaked:
+        raise ConfigError(
+            f"The training of {member} has seen {counted(leaked, 'text')} of this split's test rows, so they would "
+            "tell nothing. Join models of the same data and split (the same --seed and --fold)."
+        )
 
 
 def _description(corpus: Corpus, split: Split, split_settings: SplitSettings, settings: RunSettings) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from multidomain.pipeline import RunSettings, Trained, train_model
 from multidomain.training.history import History, Listener
 
 # Settings that make a method small; those it does not have are left out. Then its variants.
-SMALL = {"hidden": (8,), "shared_size": 6, "private_size": 4, "lr": 0.01, "k": 2, "dropout": 0.1, "layers": 2}
+SMALL = {"hidden": [8], "shared_size": 6, "private_size": 4, "lr": 0.01, "k": 2, "dropout": 0.1, "layers": 2}
 SMALL |= {"state": 6, "filters": 6, "dimension": 8, "kernel_sizes": (1, 3)}
+SMALL_NETWORK = {name: SMALL[name] for name in ("hidden", "shared_size", "private_size", "lr", "dropout")}
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "man-nll": [{}, {"category": "shared"}, {"norm": "per-domain"}, {"extractor": "cnn"}],
     "man-l2": [{}],
@@ -35,11 +36,12 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "fs-mtl": [{"state": 16, "lr": 0.02}],
     **{name: [{"category": "shared"}, {"category": "domain-specific"}] for name in ("ls", "svm", "lr")},
     "self-training": [{"base": "fa-lr"}, {"base": "ls"}, {"base": "cmsc-svm"}, {"base": "msda"}],
+    "ensemble": [{"members": ["fa-lr", {"method": "sp", "settings": SMALL_NETWORK}]}],
 }
 CASES = [(name, variant) for name in METHODS for variant in VARIANTS.get(name, [{}])]
 CASE_IDS = [" ".join([name, *map(str, variant.values())]) for name, variant in CASES]
 every_method = pytest.mark.parametrize(("name", "variant"), CASES, ids=CASE_IDS)
-stepped = [case for case in CASES if issubclass(METHODS[case[0]].method, GradientMethod)]
+stepped = [case for case in CASES if not issubclass(METHODS[case[0]].method, FittedMethod)]
 every_method_with_steps = pytest.mark.parametrize(("name", "variant"), stepped)
 
 WORDS = {"x": "fine splendid superb", "y": "awful dreadful poor", "z": "plain usual middling"}
@@ -164,7 +166,7 @@ def test_fit_predict_save_load(name: str, variant: dict[str, Any], kind: str, tm
     np.testing.assert_allclose(model.predict_proba(documents[::-1], domains[::-1])[::-1], p, rtol=1e-4, atol=1e-6)
 
     history = trained.history
-    if issubclass(METHODS[name].method, FittedMethod):
+    if not issubclass(METHODS[name].method, GradientMethod):
         assert history.epochs == [] and history.chosen
     else:
         assert history.chosen == {}

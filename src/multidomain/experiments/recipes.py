@@ -92,6 +92,18 @@ class Recipe(Settings):
         """Return the paper's own figures."""
         return pl.read_csv(resources.files(__package__).joinpath("published", self.published).read_bytes())
 
+    def members_of(self, ensemble: Row) -> list[Row]:
+        """Return the rows whose models a row joins; none if it is no ensemble."""
+        if ensemble.method != "ensemble":
+            return []
+        joined = ensemble.run_settings(0)
+        members = joined.method_settings["members"]
+        wanted = [
+            joined.model_copy(update={"method": member["method"], "method_settings": member["settings"]})
+            for member in members
+        ]
+        return [row for row in self.rows if row.run_settings(0) in wanted]
+
     def only(self, names: Sequence[str]) -> list[Row]:
         """Return the rows that are named by system, method, category, or category and system; all if none is."""
         chosen: list[Row] = []

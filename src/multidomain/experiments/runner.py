@@ -6,13 +6,14 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from multidomain.experiments.protocols import Place
 from multidomain.experiments.recipes import Recipe, Row, load_recipe
 from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records
 from multidomain.files import lock
-from multidomain.model import Model
+from multidomain.model import Model, is_model_folder
 from multidomain.pipeline import train_model
 from multidomain.runs import machine
 
@@ -57,6 +58,11 @@ class Run:
             **self.place,
             "config": self.row.run_settings(self.seed or 0).complete(),
         }
+
+    def key(self, corpus: Corpus) -> str:
+        """Return a name for what is kept of this run while it, or one that needs its model, is under way."""
+        named = json.dumps([self.identity(), corpus.content_hash()], sort_keys=True)
+        return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -108,35 +114,54 @@ def reproduce(
         corpus = load_corpus(recipe.experiment.corpus)  # here: what is missing is fetched once
         runs = without_record(planned, read_records(path), corpus.content_hash())
         on_plan(len(runs))
-        _run_all(runs, path, results / ".running", jobs, on_record)
+        _run_all(_waves(runs, recipe), path, results / ".running", jobs, on_record)
     return len(runs)
 
 
+def _waves(runs: Sequence[Run], recipe: Recipe) -> list[list[Run]]:
+    """Put the runs that join the models of others after these."""
+    waves: tuple[list[Run], list[Run]] = [], []
+    for run in runs:
+        waves[bool(recipe.members_of(run.row))].append(run)
+    return [wave for wave in waves if wave]
+
+
 def _run_all(
-    runs: Sequence[Run], path: Path, checkpoints: Path, jobs: int, on_record: Callable[[Progress], None]
+    waves: Sequence[Sequence[Run]], path: Path, work: Path, jobs: int, on_record: Callable[[Progress], None]
 ) -> None:
+    runs = [run for wave in waves for run in wave]
     clock = _Clock(runs, read_records(path), jobs)
+    done = 0
+
+    def ended(run: Run, record: Record) -> None:
+        nonlocal done
+        append_record(path, record)
+        done += 1
+        on_record(Progress(run, record, done, len(runs), clock.left_after(run, record)))
+
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(os.getpid(),)) as pool:
-        futures = {pool.submit(execute, run, checkpoints): run for run in runs}
-        failed: Exception | None = None
-        done = 0
-        for future in as_completed(futures):
-            if future.cancelled():
-                continue
-            run = futures[future]
-            try:
-                record = _result(future, run)
-            except Exception as error:  # the runs that are under way end and are recorded; no other begins
-                failed = failed or error
-                for waiting in futures:
-                    waiting.cancel()
-                continue
-            append_record(path, record)
-            done += 1
-            on_record(Progress(run, record, done, len(runs), clock.left_after(run, record)))
-        if failed:
-            raise failed
+        for wave in waves:
+            _run_wave(pool, wave, work, ended)
+
+
+def _run_wave(pool: ProcessPoolExecutor, wave: Sequence[Run], work: Path, ended: Callable[[Run, Record], None]) -> None:
+    futures = {pool.submit(execute, run, work): run for run in wave}
+    failed: Exception | None = None
+    for future in as_completed(futures):
+        if future.cancelled():
+            continue
+        run = futures[future]
+        try:
+            record = _result(future, run)
+        except Exception as error:  # the runs that are under way end and are recorded; no other begins
+            failed = failed or error
+            for waiting in futures:
+                waiting.cancel()
+            continue
+        ended(run, record)
+    if failed:
+        raise failed
 
 
 @contextmanager
@@ -194,21 +219,31 @@ class _Clock:
         return sum(expected) / self._jobs
 
 
-def execute(run: Run, checkpoints: Path) -> Record:
-    """Train and score one run and return its record."""
-    protocol = load_recipe(run.table).experiment
-    corpus = _corpus(protocol.corpus)
-    split = protocol.split(corpus, run.place)
-    identity = run.identity()
-    named = json.dumps([identity, corpus.content_hash()], sort_keys=True)
-    key = hashlib.sha256(named.encode()).hexdigest()[:16]
-    checkpoint = checkpoints / f"{key}.safetensors"
+def execute(run: Run, work: Path) -> Record:
+    """Train and score one run and return its record.
+
+    `work` holds the checkpoints of runs that were stopped, and the models that an ensemble of the table waits for.
+    """
+    recipe = load_recipe(run.table)
+    corpus = _corpus(recipe.experiment.corpus)
+    split = recipe.experiment.split(corpus, run.place)
+    kept = work / run.key(corpus)
+    checkpoint = kept.with_suffix(".safetensors")
+    members = [work / replace(run, row=row).key(corpus) for row in recipe.members_of(run.row)]
+    settings = run.row.run_settings(run.seed or 0)
+    if members and all(is_model_folder(folder) for folder in members):
+        saved = {"members": [{"folder": str(folder)} for folder in members]}
+        settings = settings.model_copy(update={"method_settings": saved})
     began, began_cpu = time.monotonic(), time.process_time()
-    trained = train_model(corpus, split, run.row.run_settings(run.seed or 0), device="cpu", checkpoint_path=checkpoint)
+    trained = train_model(corpus, split, settings, device="cpu", checkpoint_path=checkpoint)
     seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
+    if any(run.row in recipe.members_of(row) for row in recipe.rows):
+        trained.model.save(kept)
     checkpoint.unlink(missing_ok=True)
+    for folder in members:
+        shutil.rmtree(folder, ignore_errors=True)
     return {
-        **identity,
+        **run.identity(),
         "split": split.rule,
         "chosen": trained.history.chosen,
         "best_epoch": trained.history.best_epoch or None,

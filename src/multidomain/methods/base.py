@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -40,6 +40,11 @@ class Task:
     n_classes: int
     domains: tuple[str, ...]
     labelled: tuple[int, ...]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return the task that `dataclasses.asdict` gave these values of, lists and all."""
+        return cls(**{**values, "domains": tuple(values["domains"]), "labelled": tuple(values["labelled"])})
 
     def check_labels_everywhere(self) -> None:
         """Refuse a domain without labels, for models that learn each domain from its own."""

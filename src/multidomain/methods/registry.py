@@ -12,6 +12,7 @@ from multidomain.methods.asp_mtl import ASPMTL
 from multidomain.methods.base import Method, Task
 from multidomain.methods.cmsc import CMSC
 from multidomain.methods.dann import DANN
+from multidomain.methods.ensemble import Ensemble
 from multidomain.methods.feature_augmentation import FeatureAugmentation
 from multidomain.methods.linear import Linear
 from multidomain.methods.man import MAN
@@ -40,7 +41,7 @@ class MethodEntry:
     defaults
         Settings whose default differs from the class's.
     weighting
-        What it reads of a document unless told otherwise.
+        What it reads of a document unless told otherwise; None: each of its members decides.
     words
         What the words behind the features are needed for, if they are.
     unused
@@ -55,7 +56,7 @@ class MethodEntry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
-    weighting: Weighting = "counts"
+    weighting: Weighting | None = "counts"
     words: str = ""
 
     def settings(self, values: Mapping[str, Any]) -> Settings:
@@ -228,6 +229,14 @@ METHODS: dict[str, MethodEntry] = {
             "Yarowsky 1995, Unsupervised Word Sense Disambiguation Rivaling Supervised Methods",
             SelfTraining,
             uses_unlabelled_text=True,
+        ),
+        MethodEntry(
+            "ensemble",
+            "several methods or saved models (setting 'members') by the mean of their probabilities",
+            "Hansen and Salamon 1990, Neural Network Ensembles",
+            Ensemble,
+            uses_unlabelled_text=True,
+            weighting=None,
         ),
     )
 }

@@ -27,11 +27,19 @@ class Rows:
 
     def with_dropout(self, p: float) -> Rows:
         """Return the rows with each value left out with probability `p`, the others scaled up to make up for it."""
-        kept = torch.rand(len(self.value), device=self.value.device) >= p
+        rows = self._where(torch.rand(len(self.value), device=self.value.device) >= p)
+        return Rows(rows.index, rows.value / (1 - p), rows.offset)
+
+    def columns(self, start: int, stop: int) -> Rows:
+        """Return what stands in some columns, which are then counted from 0."""
+        rows = self._where((self.index >= start) & (self.index < stop))
+        return Rows(rows.index - start, rows.value, rows.offset)
+
+    def _where(self, kept: Tensor) -> Rows:
         offset = torch.zeros(len(kept) + 1, dtype=torch.int64, device=kept.device)
         torch.cumsum(kept, 0, out=offset[1:])
         at = kept.nonzero().squeeze(1)
-        return Rows(self.index[at], self.value[at] / (1 - p), offset[self.offset])
+        return Rows(self.index[at], self.value[at], offset[self.offset])
 
     def __add__(self, other: Rows) -> Rows:
         """Return the rows of both, one after the other."""

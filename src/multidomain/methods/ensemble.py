@@ -1,0 +1,155 @@
+"""Several models as one, by the mean of their probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+
+from multidomain.errors import did_you_mean
+from multidomain.methods.base import Method, Task
+from multidomain.nn.rows import Rows
+from multidomain.settings import Settings, listed
+
+
+class Member(Settings):
+    """One of the joined models: a method to be trained, or the folder of a model that is.
+
+    Attributes
+    ----------
+    method, settings
+        Name in the registry, and what differs from its defaults.
+    folder
+        A saved model; then `method` and `settings` are its own.
+    task, start
+        Of a member that is trained: its task and the first of its columns.
+    """
+
+    method: str = ""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    folder: str | None = None
+    task: dict[str, Any] | None = None
+    start: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        """Take a name for a method's or, if there is none of that name, for a folder's."""
+        if not isinstance(value, str):
+            return value
+        from multidomain.methods.registry import METHODS  # here: the registry knows this method too
+
+        if value in METHODS:
+            return {"method": value}
+        if Path(value).is_dir():
+            return {"folder": value}
+        raise ValueError(f"neither a method nor the folder of a model.{did_you_mean(value, METHODS)}")
+
+    @model_validator(mode="after")
+    def _can_be_had(self) -> Self:
+        if bool(self.method) == bool(self.folder):
+            raise ValueError("a member is a method or the folder of a model, one of the two")
+        if self.method and self.task is None:
+            from multidomain.methods.registry import method_entry
+
+            method_entry(self.method).settings(self.settings)
+        return self
+
+
+def _default_members() -> tuple[Member, ...]:
+    return Member(method="man-nll"), Member(method="fa-lr")
+
+
+class EnsembleSettings(Settings):
+    """What is joined."""
+
+    members: tuple[Member, ...] = Field(min_length=2, default_factory=_default_members)
+
+    @field_validator("members", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: Any) -> Any:
+        return listed(value)
+
+
+class Ensemble(Method):
+    r"""Several models as one; a document's probabilities are the mean of theirs.
+
+    .. math:: p(c \mid x, d) = \frac{1}{M} \sum_{m=1}^{M} p_m(c \mid x, d)
+
+    Members may be of any method and read different features; those that do not know a domain answer from their shared
+    features. They are trained one by one on the same rows, or read from folders.
+
+    Paper
+    -----
+    L. K. Hansen and P. Salamon. Neural Network Ensembles. IEEE Transactions on Pattern Analysis and Machine
+    Intelligence, 1990. Chen and Cardie 2018 expect it of MAN-NLL with MAN-L2 and leave it untried.
+
+    Symbols
+    -------
+    members : the M models
+
+    Departures
+    ----------
+    None; members of different methods may be joined too.
+    """
+
+    settings_type = EnsembleSettings
+    settings: EnsembleSettings
+
+    def __init__(self, task: Task, settings: EnsembleSettings):
+        from multidomain.methods.registry import method_entry
+
+        super().__init__(task, settings)
+        methods = []
+        for member in settings.members:
+            assert member.task is not None, "members are trained first; see `joined`"
+            entry = method_entry(member.method)
+            methods.append(entry.build(Task.from_json(member.task), entry.method.settings_type.parse(member.settings)))
+        self.members = nn.ModuleList(methods)
+
+    @classmethod
+    def joined(cls, named: Sequence[tuple[str, Method]], starts: Sequence[int], n_inputs: int) -> Self:
+        """Return trained methods, each with its name in the registry and the first of its columns, as one."""
+        methods = [method for _, method in named]
+        domains = tuple(dict.fromkeys(name for method in methods for name in method.task.domains))
+        labelled = {method.task.domains[d] for method in methods for d in method.task.labelled}
+        members = tuple(
+            Member(method=name, settings=method.settings.model_dump(mode="json"), task=asdict(method.task), start=start)
+            for (name, method), start in zip(named, starts, strict=True)
+        )
+        task = Task(
+            n_inputs, methods[0].task.n_classes, domains, tuple(d for d, name in enumerate(domains) if name in labelled)
+        )
+        with torch.device("meta"):
+            ensemble = cls(task, EnsembleSettings(members=members))
+        ensemble.members = nn.ModuleList(methods)
+        return ensemble
+
+    def logits(self, x: Rows, d: int | None) -> Tensor:
+        each = []
+        for member, own in self._with_rows(x):
+            code = None if d is None else _code(member.task, self.task.domains[d])
+            each.append(torch.softmax(member.logits(own, code), dim=1))
+        return torch.stack(each).mean(dim=0).log()
+
+    def shared_features(self, x: Rows) -> Tensor | None:
+        """Return the shared features of all members side by side, or None if one has none."""
+        each = [member.shared_features(own) for member, own in self._with_rows(x)]
+        present = [features for features in each if features is not None]
+        return torch.cat(present, dim=1) if len(present) == len(each) else None
+
+    def _with_rows(self, x: Rows) -> list[tuple[Method, Rows]]:
+        pairs = []
+        for member, method in zip(self.settings.members, self.members, strict=True):
+            assert isinstance(method, Method)
+            pairs.append((method, x.columns(member.start, member.start + method.task.n_inputs)))
+        return pairs
+
+
+def _code(task: Task, domain: str) -> int | None:
+    return task.domains.index(domain) if domain in task.domains else None
