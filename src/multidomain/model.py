@@ -31,7 +31,7 @@ from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, whole_file, wr
 from multidomain.methods import Method, Task, method_entry
 from multidomain.methods.ensemble import Ensemble
 from multidomain.nn.rows import SparseRows
-from multidomain.training.prediction import predicted_probabilities, shared_features
+from multidomain.training.prediction import features_in_parts, predicted_probabilities
 
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
@@ -103,7 +103,19 @@ class Model:
 
     def shared_features(self, documents: Any) -> np.ndarray | None:
         """Return the shared features, shape (documents, size), or None if the method has none."""
-        return shared_features(self.method, SparseRows(self.features.transform(documents), self._device))
+        x = SparseRows(self.features.transform(documents), self._device)
+        return features_in_parts(self.method, x, self.method.shared_features)
+
+    def private_features(self, documents: Any, domain: str) -> np.ndarray | None:
+        """Return the private features of documents of one domain, or None if it has none."""
+        if domain not in self.domains:
+            return None
+        code = self.domains.index(domain)
+        return features_in_parts(
+            self.method,
+            SparseRows(self.features.transform(documents), self._device),
+            lambda x: self.method.private_features(x, code),
+        )
 
     @property
     def _device(self) -> torch.device:

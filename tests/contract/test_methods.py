@@ -17,6 +17,7 @@ from multidomain.corpus import Corpus, Split, corpus_from_rows
 from multidomain.errors import ConfigError, DataError, MultidomainWarning, NothingToAdapt
 from multidomain.methods import METHODS, FittedMethod, GradientMethod
 from multidomain.model import Model
+from multidomain.nn.rows import SparseRows
 from multidomain.pipeline import RunSettings, Trained, train_model
 from multidomain.training.history import History, Listener
 
@@ -188,6 +189,24 @@ def check_epochs(history: History) -> None:
     assert 1 <= history.best_epoch <= len(history.epochs) <= 16
     assert all(np.isfinite(list(epoch.log.values())).all() for epoch in history.epochs)
     assert history.epochs[history.best_epoch - 1].dev_accuracy == max(e.dev_accuracy for e in history.epochs)
+
+
+@every_method
+def test_views_of_the_shared_and_the_private_part(name: str, variant: dict[str, Any]):
+    model = train(name, variant, possible(name)).model
+    corpus, _ = data(possible(name))
+    rows = SparseRows(model.features.transform(corpus.documents))
+    a, b = rows.take(np.arange(0, 6)), rows.take(np.arange(6, 12))
+    both, alone = [], []
+    with torch.inference_mode():
+        for d in (*model.method.task.labelled, *([] if domain_specific(variant) else [None])):
+            answer = model.method.logits(a, d)
+            torch.testing.assert_close(model.method.logits_of_views(a, a, d), answer)
+            both.append(answer)
+            alone.append(model.method.logits_of_views(a, b, d))
+    differ = [not torch.allclose(x, y) for x, y in zip(both, alone, strict=True)]
+    assert domain_specific(variant) or not differ[-1], "a domain that was not in training has no private part"
+    assert len(set(differ[: len(model.method.task.labelled)])) == 1, "every labelled domain has a private part, or none"
 
 
 @every_method

@@ -95,17 +95,25 @@ class ASPMTL(NetworkMethod):
         return log
 
     def logits(self, x: Rows, d: int | None) -> Tensor:
-        f = self.F_s(x)
+        return self.logits_of_views(x, x, d)
+
+    def logits_of_views(self, shared: Rows, private: Rows, d: int | None) -> Tensor:
+        f = self.F_s(shared)
         if d in self.task.labelled:
             own = self.task.labelled.index(d)
-            parts = [f] if self.F_d is None else [f, self.F_d(x, copy=own)]
+            parts = [f] if self.F_d is None else [f, self.F_d(private, copy=own)]
             return self.C.of(own, torch.cat(parts, dim=-1)[0])
         if self.F_d is not None:
-            f = torch.cat([f, f.new_zeros(1, len(x), self.settings.private_size)], dim=-1)
+            f = torch.cat([f, f.new_zeros(1, len(shared), self.settings.private_size)], dim=-1)
         return self.C(f.expand(len(self.task.labelled), -1, -1)).mean(dim=0)
 
     def shared_features(self, x: Rows) -> Tensor | None:
         return self.F_s(x).squeeze(0)
+
+    def private_features(self, x: Rows, d: int) -> Tensor | None:
+        if self.F_d is None or d not in self.task.labelled:
+            return None
+        return self.F_d(x, copy=self.task.labelled.index(d)).squeeze(0)
 
 
 class OutputLayers(nn.Module):

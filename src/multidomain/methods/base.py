@@ -102,8 +102,20 @@ class Method(nn.Module, ABC):
         None stands for a domain that was not in training.
         """
 
+    def logits_of_views(self, shared: Rows, private: Rows, d: int | None) -> Tensor:
+        """Return class logits if the shared part reads some rows, and the private part of `d` others in their place.
+
+        Prediction reads the same in both. To explain an answer, a word is left out of one of them. A method without a
+        private part reads the first.
+        """
+        return self.logits(shared, d)
+
     def shared_features(self, x: Rows) -> Tensor | None:
         """Return the shared features, shape (rows, size), or None if the method has none."""
+        return None
+
+    def private_features(self, x: Rows, d: int) -> Tensor | None:
+        """Return the private features of rows of domain `d`, shape (rows, size), or None if it has none."""
         return None
 
 

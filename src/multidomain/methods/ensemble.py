@@ -131,17 +131,26 @@ class Ensemble(Method):
         return ensemble
 
     def logits(self, x: Rows, d: int | None) -> Tensor:
-        each = []
-        for member, own in self._with_rows(x):
-            code = None if d is None else _code(member.task, self.task.domains[d])
-            each.append(torch.softmax(member.logits(own, code), dim=1))
-        return torch.stack(each).mean(dim=0).log()
+        answers = [member.logits(own, self._code(member, d)) for member, own in self._with_rows(x)]
+        return _mean_probability(answers)
+
+    def logits_of_views(self, shared: Rows, private: Rows, d: int | None) -> Tensor:
+        answers = [
+            member.logits_of_views(own, own_private, self._code(member, d))
+            for (member, own), (_, own_private) in zip(self._with_rows(shared), self._with_rows(private), strict=True)
+        ]
+        return _mean_probability(answers)
 
     def shared_features(self, x: Rows) -> Tensor | None:
         """Return the shared features of all members side by side, or None if one has none."""
         each = [member.shared_features(own) for member, own in self._with_rows(x)]
         present = [features for features in each if features is not None]
         return torch.cat(present, dim=1) if len(present) == len(each) else None
+
+    def _code(self, member: Method, d: int | None) -> int | None:
+        """Return a member's own code of a domain, None if it does not know it."""
+        name = None if d is None else self.task.domains[d]
+        return member.task.domains.index(name) if name in member.task.domains else None
 
     def _with_rows(self, x: Rows) -> list[tuple[Method, Rows]]:
         pairs = []
@@ -151,5 +160,5 @@ class Ensemble(Method):
         return pairs
 
 
-def _code(task: Task, domain: str) -> int | None:
-    return task.domains.index(domain) if domain in task.domains else None
+def _mean_probability(logits: Sequence[Tensor]) -> Tensor:
+    return torch.stack([torch.softmax(of_member, dim=1) for of_member in logits]).mean(dim=0).log()

@@ -101,6 +101,12 @@ class LinearMethod(FittedMethod):
         copy = 0 if d is None or len(self.weight) == 1 else 1 + d
         return row_sum(x, self.weight[copy]) + self.bias[copy]
 
+    def logits_of_views(self, shared: Rows, private: Rows, d: int | None) -> Tensor:
+        common = row_sum(shared, self.weight[0])
+        if d is None or len(self.weight) == 1:
+            return common + self.bias[0]
+        return common + row_sum(private, self.weight[1 + d] - self.weight[0]) + self.bias[1 + d]
+
 
 def best_scale(scores: np.ndarray, dev: Examples) -> float:
     """Return the positive number that, multiplied with the scores, makes the labels most probable.

@@ -149,11 +149,14 @@ class MAN(NetworkMethod):
         return torch.cat(parts, dim=-1)
 
     def logits(self, x: Rows, d: int | None) -> Tensor:
+        return self.logits_of_views(x, x, d)
+
+    def logits_of_views(self, shared: Rows, private: Rows, d: int | None) -> Tensor:
         parts = []
         if self.F_s is not None:
-            parts.append(self.F_s(x))
+            parts.append(self.F_s(shared))
         if self.F_d is not None:
-            parts.append(self._private_or_zero(x, d))
+            parts.append(self._private_or_zero(private, d))
         return self.C(torch.cat(parts, dim=-1)).squeeze(0)
 
     def _private_or_zero(self, x: Rows, d: int | None) -> Tensor:
@@ -166,3 +169,8 @@ class MAN(NetworkMethod):
 
     def shared_features(self, x: Rows) -> Tensor | None:
         return None if self.F_s is None else self.F_s(x).squeeze(0)
+
+    def private_features(self, x: Rows, d: int) -> Tensor | None:
+        if self.F_d is None or d not in self.task.labelled:
+            return None
+        return self.F_d(x, copy=self.task.labelled.index(d)).squeeze(0)

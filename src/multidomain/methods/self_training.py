@@ -112,6 +112,9 @@ class SelfTraining(FittedMethod):
     def logits(self, x: Rows, d: int | None) -> Tensor:
         return self.base.logits(x, d)
 
+    def logits_of_views(self, shared: Rows, private: Rows, d: int | None) -> Tensor:
+        return self.base.logits_of_views(shared, private, d)
+
 
 def most_confident(probabilities: np.ndarray, d: np.ndarray, share: float) -> np.ndarray:
     """Return the numbers of the rows whose answer is among the surest `share` of its domain and class, at least one."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from multidomain.methods.base import Method
 from multidomain.methods.data import Examples
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.rows import Rows, SparseRows
 
 _ROWS_AT_A_TIME = 1024  # bounds the memory of hidden layers
 
@@ -42,13 +45,13 @@ def accuracy_by_domain(method: Method, examples: Examples, domains: tuple[str, .
     return {domains[d]: float(correct[examples.d == d].mean()) for d in np.unique(examples.d)}
 
 
-def shared_features(method: Method, x: SparseRows) -> np.ndarray | None:
-    """Return the shared features of all rows, shape (rows, size); None if the method has none."""
+def features_in_parts(method: Method, x: SparseRows, features: Callable[[Rows], Tensor | None]) -> np.ndarray | None:
+    """Return some features of all rows, shape (rows, size); None if the method has none."""
     method.eval()
     pieces = []
     with torch.inference_mode():
         for start in range(0, len(x), _ROWS_AT_A_TIME):
-            piece = method.shared_features(x.take(np.arange(start, min(start + _ROWS_AT_A_TIME, len(x)))))
+            piece = features(x.take(np.arange(start, min(start + _ROWS_AT_A_TIME, len(x)))))
             if piece is None:
                 return None
             pieces.append(piece.cpu().numpy())

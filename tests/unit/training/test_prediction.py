@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from multidomain.methods import Method
 from multidomain.methods.data import TrainingData
 from multidomain.training import prediction
-from multidomain.training.prediction import accuracy_by_domain, predicted_probabilities, shared_features
+from multidomain.training.prediction import accuracy_by_domain, features_in_parts, predicted_probabilities
 
 Make = Callable[..., Any]
 
@@ -35,11 +36,22 @@ def test_rows_keep_their_order_and_their_domain(small_method: Make, data: Traini
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
 
 
+def answers(method: Method, data: TrainingData) -> tuple[np.ndarray, np.ndarray | None]:
+    features = features_in_parts(method, data.text.x, method.shared_features)
+    return predicted_probabilities(method, data.text.x, data.text.d), features
+
+
 def test_chunks_make_no_difference(small_method: Make, data: TrainingData, monkeypatch: pytest.MonkeyPatch):
     method = small_method(data.task)
-    whole = predicted_probabilities(method, data.text.x, data.text.d), shared_features(method, data.text.x)
+    whole = (
+        predicted_probabilities(method, data.text.x, data.text.d),
+        features_in_parts(method, data.text.x, method.shared_features),
+    )
     monkeypatch.setattr(prediction, "_ROWS_AT_A_TIME", 4)
-    pieces = predicted_probabilities(method, data.text.x, data.text.d), shared_features(method, data.text.x)
+    pieces = (
+        predicted_probabilities(method, data.text.x, data.text.d),
+        features_in_parts(method, data.text.x, method.shared_features),
+    )
     for a, b in zip(whole, pieces, strict=True):
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
@@ -57,7 +69,7 @@ def test_dropout_is_off_and_nothing_is_changed(small_method: Make, data: Trainin
 
 def test_shared_features(small_method: Make, data: TrainingData):
     method = small_method(data.task)
-    features = shared_features(method, data.text.x)
+    features = features_in_parts(method, data.text.x, method.shared_features)
     method.eval()
     expected = method.F_s(data.text.x.take(np.arange(27)))[0].detach()
     np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
@@ -65,7 +77,8 @@ def test_shared_features(small_method: Make, data: TrainingData):
 
 def test_no_shared_features(small_method: Make, training_data_of: Make):
     data = training_data_of()
-    assert shared_features(small_method(data.task, "mlp", category="domain-specific"), data.text.x) is None
+    method = small_method(data.task, "mlp", category="domain-specific")
+    assert features_in_parts(method, data.text.x, method.shared_features) is None
 
 
 def test_accuracy_is_counted_within_each_domain(
