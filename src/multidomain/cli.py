@@ -5,33 +5,39 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-import torch
 import typer
 from rich.console import Console
 
 from multidomain.bench.commands import app as bench
 from multidomain.bulk import predict_file
-from multidomain.corpus import CORPORA, Columns, Corpus, load_corpus, read_corpus, summarise
+from multidomain.corpus import CORPORA, Columns, load_corpus, summarise
 from multidomain.errors import ConfigError, MultidomainError, MultidomainWarning, counted, did_you_mean
 from multidomain.evaluation import evaluate as evaluate_rows
 from multidomain.experiments.commands import reproduce_command
 from multidomain.experiments.recipes import rows_of
-from multidomain.methods import METHODS, method_entry
-from multidomain.methods.ensemble import EnsembleSettings
+from multidomain.explanation.commands import explain_command
+from multidomain.methods import METHODS
 from multidomain.model import Model, is_model_folder
-from multidomain.options import DataArgument, DomainColumn, DropEmpty, Encoding, LabelColumn, SplitColumn, TextColumn
-from multidomain.pipeline import FeatureSettings, RunSettings, WordSettings
+from multidomain.options import (
+    DataArgument,
+    DomainColumn,
+    DropEmpty,
+    Encoding,
+    LabelColumn,
+    ModelArgument,
+    SplitColumn,
+    TextColumn,
+    Unknown,
+    UnknownDomain,
+)
 from multidomain.report import console as shown
 from multidomain.report.commands import report_command
-from multidomain.runs import SplitSettings, run_in_folder, test_rows, unseen
-from multidomain.training.loop import TrainingSettings
-from multidomain.training.progress import progress_on
+from multidomain.runs import test_rows, unseen
+from multidomain.train_command import init_command, train_command
 from multidomain.vectors_command import vectors_command
 
 app = typer.Typer(
@@ -45,35 +51,11 @@ app.add_typer(bench, name="bench")
 app.command("reproduce")(reproduce_command)
 app.command("report")(report_command)
 app.command("vectors")(vectors_command)
+app.command("train")(train_command)
+app.command("init")(init_command)
+app.command("explain")(explain_command)
 out = Console(highlight=False, markup=False)  # names of domains and columns may hold brackets
 err = Console(stderr=True, highlight=False, markup=False)
-
-
-class Device(StrEnum):
-    """Where to compute."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-class UnknownDomain(StrEnum):
-    """What to do with a domain that was not in training."""
-
-    shared = "shared"
-    error = "error"
-
-
-class Weighting(StrEnum):
-    """What the features of a document are."""
-
-    counts = "counts"
-    tfidf = "tfidf"
-    raw = "raw"
-
-
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.")]
-Unknown = Annotated[UnknownDomain, typer.Option(help="What to do with a domain that was not in training.")]
 
 
 @app.command()
@@ -115,102 +97,6 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         for entry in METHODS.values()
     ]
     print(json.dumps(entries, indent=2))
-
-
-@app.command()
-def train(
-    data: DataArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model, metrics and log.")],
-    method: Annotated[str, typer.Option(help="See 'multidomain methods'.")] = "man-nll",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
-    ] = None,
-    extractor: Annotated[str | None, typer.Option(help="mlp, cnn, lstm, bilstm or bilstm-attention.")] = None,
-    vectors: Annotated[
-        str | None, typer.Option(help="File of word vectors, or 'random'; trained on the data by default.")
-    ] = None,
-    max_length: Annotated[int | None, typer.Option(help="Read no more than so many words of a text.")] = None,
-    features: Annotated[
-        Weighting | None, typer.Option(help="What is read of a text; by default what the method asks for.")
-    ] = None,
-    max_features: Annotated[int, typer.Option(help="How many n-grams to keep.")] = 5000,
-    ngrams: Annotated[int, typer.Option(help="Longest n-gram.")] = 2,
-    unlabelled: Annotated[
-        list[str] | None, typer.Option(metavar="DOMAIN", help="Hide this domain's labels from training.")
-    ] = None,
-    fold: Annotated[int | None, typer.Option(help="Run of the 5-fold protocol, 0 to 4.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="File with development rows.")] = None,
-    test: Annotated[Path | None, typer.Option(help="File with test rows.")] = None,
-    text_only: Annotated[Path | None, typer.Option(help="File with further text, not to be learnt from.")] = None,
-    text_column: TextColumn = None,
-    label_column: LabelColumn = None,
-    domain_column: DomainColumn = None,
-    split_column: SplitColumn = None,
-    encoding: Encoding = "utf-8",
-    drop_empty: DropEmpty = False,
-    seed: Annotated[int, typer.Option(help="Makes a run repeatable.")] = 0,
-    batch_size: Annotated[int, typer.Option(help="Rows of each domain in a mini-batch.")] = 8,
-    epochs: Annotated[int, typer.Option(help="At most this many.")] = 30,
-    patience: Annotated[int, typer.Option(help="Stop after so many epochs that are not better.")] = 5,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Draw a domain's classes equally often.")] = False,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Least time between two checkpoints.")] = 120,
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
-    threads: Annotated[int, typer.Option(min=1, help="Threads; the same number gives the same bits.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
-) -> None:
-    """Train a model, show how good it is in each domain, and keep it in a folder."""
-    torch.set_num_threads(threads)
-    run_settings = RunSettings(
-        method=method,
-        method_settings=assignments(settings or []) | ({"extractor": extractor} if extractor else {}),
-        features=FeatureSettings.parse(
-            {"weighting": features and features.value, "max_features": max_features, "ngram_range": (1, ngrams)},
-            "features",
-        ),
-        words=WordSettings.parse({"vectors": vectors, "max_length": max_length}, "words"),
-        training=TrainingSettings.parse(
-            {
-                "batch_size": batch_size,
-                "max_epochs": epochs,
-                "patience": patience,
-                "balanced": balanced,
-                "seed": seed,
-                "checkpoint_seconds": checkpoint_seconds,
-            },
-            "training settings",
-        ),
-    )
-    _refuse_idle(run_settings, features, vectors, max_length)
-    run_settings.complete()  # a fault in a setting must be found before the data is read
-    split_settings = SplitSettings.parse({"fold": fold, "unlabelled": unlabelled or (), "seed": seed}, "split")
-    columns = Columns(text_column, label_column, domain_column, split_column)
-    options = {"encoding": encoding, "drop_empty": drop_empty}
-    corpus = _corpus(data, columns, {"dev": dev, "test": test, "unlabelled": text_only}, options)
-    out.print(
-        f"{corpus.name}: {counted(len(corpus), 'row')}, {counted(len(corpus.domain_names), 'domain')}, "
-        f"{len(corpus.class_names)} classes"
-    )
-    split = split_settings.split(corpus)
-    for line in shown.split_lines(corpus, split):
-        out.print(line, soft_wrap=True)
-    result = run_in_folder(
-        output,
-        corpus,
-        split,
-        split_settings,
-        run_settings,
-        device=device.value,
-        resume=resume,
-        overwrite=overwrite,
-        listeners=[progress_on(err)],
-    )
-    out.print(shown.kept_line(result.best_epoch, result.epochs, result.chosen, result.seconds))
-    if result.test:
-        out.print(shown.evaluation_table(result.test, f"{method} on the test rows of {corpus.name}"))
-    out.print(shown.invariance_line(result.invariance), soft_wrap=True)
-    out.print(f"model, metrics and log: {output}", soft_wrap=True)
-    out.print(f"next: multidomain predict {output} FILE.csv -o predicted.csv", soft_wrap=True)
 
 
 @app.command()
@@ -301,45 +187,6 @@ def inspect(
     columns = Columns(text_column, label_column, domain_column, split_column)
     corpus = load_corpus(what, columns, encoding=encoding, drop_empty=drop_empty)
     out.print(shown.summary_table(summarise(corpus)))
-
-
-def _corpus(data: str, columns: Columns, parts: dict[str, Path | None], options: dict[str, Any]) -> Corpus:
-    """Read the data and the files that were given for its other parts."""
-    files = {part: path for part, path in parts.items() if path is not None}
-    if not files:
-        return load_corpus(data, columns, **options)
-    pieces = [load_corpus(data, columns, part="train", **options)]
-    pieces += [read_corpus(path, columns, part=part, **options) for part, path in files.items()]
-    return Corpus.concat(pieces)
-
-
-def _refuse_idle(settings: RunSettings, features: Weighting | None, vectors: str | None, length: int | None) -> None:
-    """Refuse options that have no effect with what is trained."""
-    method = method_entry(settings.method).settings(settings.method_settings)
-    if isinstance(method, EnsembleSettings):  # members may read either
-        return
-    if getattr(method, "reads_words", False):
-        if features is not None:
-            raise ConfigError(f"--features has no effect: '{settings.method}' reads words in their order here.")
-    elif vectors is not None or length is not None:
-        raise ConfigError("--vectors and --max-length are for extractors that read words in their order, such as cnn.")
-
-
-def assignments(pairs: Sequence[str]) -> dict[str, Any]:
-    """Turn ``lam=0.1`` into a name and a value, and ``base_settings.C=1`` into one inside the other."""
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes NAME=VALUE, got '{pair}'.")
-        *outer, last = [part.strip() for part in name.split(".")]
-        inner = values
-        for part in outer:
-            inner = inner.setdefault(part, {})
-            if not isinstance(inner, dict):
-                raise ConfigError(f"--set gives '{part}' both a value and parts, in '{pair}'.")
-        inner[last] = text.strip()
-    return values
 
 
 def _show_warnings_once() -> None:

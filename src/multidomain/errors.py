@@ -69,4 +69,5 @@ def quoted(names: Iterable[str], limit: int = 12) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Return ``1 row``, ``2,000 rows``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

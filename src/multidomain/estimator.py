@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from numbers import Integral
 from pathlib import Path
@@ -35,7 +36,7 @@ from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, write_sealed
 from multidomain.methods import method_entry
 from multidomain.model import MANIFEST, Model, UnknownDomain
 from multidomain.pipeline import Device, RunSettings, resolved_device, train_model
-from multidomain.training.history import Epoch, History
+from multidomain.training.history import Epoch, History, Listener
 from multidomain.training.progress import progress_on
 
 FORMAT_VERSION = 1
@@ -164,7 +165,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, domains: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, domains: Any = None, listeners: Sequence[Listener] = ()) -> Self:
         """Train on documents of one or more domains.
 
         Parameters
@@ -175,6 +176,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
             Class of each document; None (or NaN, or a blank string) where it is not known.
         domains : array-like, default=None
             Domain of each document; None is one domain.
+        listeners : sequence of Listener, default=()
+            Are told how training goes; see `multidomain.training.history.Listener`.
         """
         settings = self._settings()
         documents = self._documents(X, reset=True)
@@ -187,7 +190,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = _classes(y[corpus.labelled])
         self.domains_ = np.unique(_natural(np.asarray(names if domains is None else domains)))
         split = _development_cut(corpus, settings.validation_fraction, settings.training.seed)
-        listeners = [progress_on(Console(stderr=True))] if self.verbose else []
+        listeners = [*listeners, *([progress_on(Console(stderr=True))] if self.verbose else [])]
         with warnings.catch_warnings():  # of what was chosen or is documented
             warnings.simplefilter("ignore", NoDevelopmentRows)
             if domains is None:

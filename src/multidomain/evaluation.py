@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,20 +12,22 @@ import numpy as np
 from sklearn.metrics import f1_score
 
 from multidomain.corpus import Corpus
-from multidomain.errors import DataError, quoted
+from multidomain.errors import DataError, NoDomainGiven, quoted
 from multidomain.invariance import Invariance, measure_invariance
 from multidomain.model import Model, UnknownDomain
 
 
 @dataclass(frozen=True)
 class DomainScore:
-    """Scores of the labelled rows of one domain."""
+    """Scores of the labelled rows of one domain, and what is had more cheaply."""
 
     domain: str
     had_labels: bool  # in training
     rows: int
     accuracy: float
     macro_f1: float
+    shared_accuracy: float | None = None  # from the shared features alone
+    majority_accuracy: float | None = None  # of the class that is most frequent in training
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,11 @@ class Evaluation:
         """Return the mean over domains, each domain counting the same (as in the paper)."""
         return float(np.mean([score.accuracy for score in self.domains]))
 
+    def mean(self, name: str) -> float | None:
+        """Return the mean over domains of a score by its name, None if it was not measured."""
+        values = [getattr(score, name) for score in self.domains]
+        return None if None in values else float(np.mean(values))
+
     @property
     def macro_f1(self) -> float:
         """Return the mean over domains."""
@@ -43,11 +53,19 @@ class Evaluation:
 
     def as_json(self) -> dict[str, Any]:
         """Return the scores and their means as JSON can hold them."""
-        return {**asdict(self), "accuracy": self.accuracy, "macro_f1": self.macro_f1}
+        measured = [{name: value for name, value in asdict(s).items() if value is not None} for s in self.domains]
+        return {"domains": measured, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
 
 
-def evaluate(model: Model, corpus: Corpus, rows: np.ndarray, unknown_domain: UnknownDomain = "shared") -> Evaluation:
-    """Score the labelled ones among `rows` of a corpus."""
+def evaluate(
+    model: Model,
+    corpus: Corpus,
+    rows: np.ndarray,
+    unknown_domain: UnknownDomain = "shared",
+    *,
+    train: np.ndarray | None = None,
+) -> Evaluation:
+    """Score the labelled ones among `rows` of a corpus; with the training rows, beside simpler answers."""
     rows = rows[corpus.labelled[rows]]
     if not len(rows):
         raise DataError(f"There is nothing to score: none of these rows of '{corpus.name}' has a label.")
@@ -60,6 +78,7 @@ def evaluate(model: Model, corpus: Corpus, rows: np.ndarray, unknown_domain: Unk
             "Correct the labels or leave these rows out."
         )
     predicted = model.predict(corpus.documents[rows], domains, unknown_domain)
+    simpler = {} if train is None else _simpler_answers(model, corpus, rows, train)
     scores = []
     for name in dict.fromkeys(domains):
         here = domains == name
@@ -71,9 +90,28 @@ def evaluate(model: Model, corpus: Corpus, rows: np.ndarray, unknown_domain: Unk
                 rows=int(here.sum()),
                 accuracy=float((y == answer).mean()),
                 macro_f1=float(f1_score(y, answer, average="macro", zero_division=0)),
+                **{name: float((truth[here] == answers[here]).mean()) for name, answers in simpler.items()},
             )
         )
     return Evaluation(scores)
+
+
+def _simpler_answers(model: Model, corpus: Corpus, rows: np.ndarray, train: np.ndarray) -> dict[str, np.ndarray]:
+    """Answers from the shared features alone, where the method has any, and of the most frequent class.
+
+    A domain without labels gets the class that is most frequent in all of training.
+    """
+    train = train[corpus.labelled[train]]
+    overall = Counter(corpus.labels[train]).most_common(1)[0][0]
+    of_domain = {}
+    for name in dict.fromkeys(corpus.domains[rows]):
+        labels = corpus.labels[train[corpus.domains[train] == name]]
+        of_domain[name] = Counter(labels).most_common(1)[0][0] if len(labels) else overall
+    answers = {"majority_accuracy": np.array([of_domain[name] for name in corpus.domains[rows]], dtype=object)}
+    with warnings.catch_warnings(), suppress(DataError):  # a domain-specific model refuses
+        warnings.simplefilter("ignore", NoDomainGiven)
+        answers["shared_accuracy"] = model.predict(corpus.documents[rows])
+    return answers
 
 
 def invariance(model: Model, corpus: Corpus, rows: np.ndarray, seed: int = 0) -> Invariance | None:

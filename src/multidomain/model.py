@@ -98,12 +98,12 @@ class Model:
             What to do with such a document: "shared" answers from the shared features alone and warns
             once about names it does not know; "error" refuses.
         """
-        x = SparseRows(self.features.transform(documents), self._device)
-        return predicted_probabilities(self.method, x, self._domain_codes(domains, len(x), unknown_domain))
+        x = SparseRows(self.features.transform(documents), self.device)
+        return predicted_probabilities(self.method, x, self.domain_codes(domains, len(x), unknown_domain))
 
     def shared_features(self, documents: Any) -> np.ndarray | None:
         """Return the shared features, shape (documents, size), or None if the method has none."""
-        x = SparseRows(self.features.transform(documents), self._device)
+        x = SparseRows(self.features.transform(documents), self.device)
         return features_in_parts(self.method, x, self.method.shared_features)
 
     def private_features(self, documents: Any, domain: str) -> np.ndarray | None:
@@ -113,17 +113,14 @@ class Model:
         code = self.domains.index(domain)
         return features_in_parts(
             self.method,
-            SparseRows(self.features.transform(documents), self._device),
+            SparseRows(self.features.transform(documents), self.device),
             lambda x: self.method.private_features(x, code),
         )
 
-    @property
-    def _device(self) -> torch.device:
-        return next(self.method.parameters()).device
-
-    def _domain_codes(
+    def domain_codes(
         self, domains: Sequence[str | None] | None, n_rows: int, unknown_domain: UnknownDomain
     ) -> np.ma.MaskedArray:
+        """Return the code of each row's domain as `predict_proba` takes it, masked where it was not in training."""
         if domains is None:
             domains = [None] * n_rows
         if len(domains) != n_rows:
@@ -132,6 +129,11 @@ class Model:
         code_of = {name: self._domain_code(name, unknown_domain) for name in dict.fromkeys(names)}
         codes = [code_of[name] for name in names]
         return np.ma.masked_array([c or 0 for c in codes], mask=[c is None for c in codes], dtype=np.int64)
+
+    @property
+    def device(self) -> torch.device:
+        """Return where the model computes."""
+        return next(self.method.parameters()).device
 
     def _domain_code(self, name: str | None, unknown_domain: UnknownDomain) -> int | None:
         """Return the domain's code, or None if it was not in training."""

@@ -36,18 +36,20 @@ Device = Literal["auto", "cpu", "cuda"]
 class FeatureSettings(Settings):
     """What the network reads of a document."""
 
-    weighting: Weighting | None = None  # None: what the method asks for
-    max_features: int = Field(5000, ge=1)
-    ngram_range: tuple[int, int] = (1, 2)
+    weighting: Weighting | None = Field(None, description="counts, tfidf or raw; by default what the method asks for")
+    max_features: int = Field(5000, ge=1, description="how many n-grams to keep, the most frequent")
+    ngram_range: tuple[int, int] = Field((1, 2), description="shortest and longest n-gram")
 
 
 class WordSettings(Settings):
     """What extractors that read words in their order read of a document."""
 
-    max_words: int = Field(50_000, ge=2)
-    min_count: int = Field(2, ge=1)
-    max_length: int | None = Field(None, ge=1)
-    vectors: str | None = None  # a file, or "random"; None: trained on the training and unlabelled text
+    max_words: int = Field(50_000, ge=2, description="size of the vocabulary")
+    min_count: int = Field(2, ge=1, description="leave rarer words out")
+    max_length: int | None = Field(None, ge=1, description="read no more than so many words of a text; by default all")
+    vectors: str | None = Field(
+        None, description="a file, or 'random'; by default trained on the training and unlabelled text"
+    )
 
 
 class RunSettings(Settings):
@@ -133,13 +135,16 @@ def train_model(
         method = entry.build(data.task, method_settings).to(torch_device)
         if reads_words:
             _start_from_vectors(method, features, texts, settings.words.vectors, listeners)
+        model = Model(settings.method, method, features, data.classes)
+        for listener in listeners:
+            listener.built(model)
         if isinstance(method, FittedMethod):
             history = _fit(method, data, listeners)
         else:
             assert isinstance(method, GradientMethod)
             checkpoint = Checkpoint(checkpoint_path, fingerprint(corpus, split, settings)) if checkpoint_path else None
             history = Trainer(method, data, settings.training, checkpoint=checkpoint, listeners=listeners).run()
-    return Trained(Model(settings.method, method, features, data.classes), history)
+    return Trained(model, history)
 
 
 def saved_members(settings: RunSettings) -> list[Path]:

@@ -6,8 +6,9 @@ import json
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ import torch
 from pydantic import Field
 from safetensors.numpy import load_file, save_file
 
-from multidomain.corpus import Corpus, Split, default_split
+from multidomain.corpus import Corpus, Split, default_split, summarise
 from multidomain.errors import ConfigError, ModelError, counted
 from multidomain.evaluation import DomainScore, Evaluation, evaluate, invariance
 from multidomain.files import whole_file, write_json
+from multidomain.held_out import HeldOut
 from multidomain.invariance import Invariance
-from multidomain.model import is_model_folder
+from multidomain.methods import GradientMethod
+from multidomain.model import Model, is_model_folder
 from multidomain.pipeline import Device, RunSettings, saved_members, train_model
 from multidomain.settings import Settings
 from multidomain.training.history import Listener
@@ -38,7 +41,7 @@ SEEN = "seen.safetensors"
 class SplitSettings(Settings):
     """How to cut a corpus; together with the corpus it decides the split."""
 
-    fold: int | None = Field(None, ge=0, description="run of the 5-fold protocol")
+    fold: int | None = Field(None, ge=0, description="run of the 5-fold protocol, 0 to 4; by default rows are held out")
     unlabelled: tuple[str, ...] = Field((), description="domains whose labels training must not see")
     seed: int = 0
 
@@ -54,6 +57,7 @@ class RunResult:
 
     test: Evaluation | None
     invariance: Invariance | None
+    invariance_before: Invariance | None  # of the weights that training started from
     best_epoch: int
     epochs: int
     chosen: dict[str, Any]
@@ -100,19 +104,25 @@ def run_in_folder(
     saved = saved_members(settings)
     for member in saved:
         _refuse_leak(member, corpus, split)
+    for listener in listeners:
+        listener.described(description)
     began = time.monotonic()
+    held_out = np.concatenate([split.dev, split.test])
+    measure = partial(invariance, corpus=corpus, rows=held_out, seed=settings.training.seed)
+    at_start = _AtStart(measure)
     trained = train_model(
         corpus,
         split,
         settings,
         device=device,
         checkpoint_path=checkpoint,
-        listeners=[LogFile(folder / LOG), *listeners],
+        listeners=[LogFile(folder / LOG), at_start, *listeners],
     )
-    held_out = np.concatenate([split.dev, split.test])
+    scored = corpus.labelled[split.test].any()
     result = RunResult(
-        test=evaluate(trained.model, corpus, split.test) if corpus.labelled[split.test].any() else None,
-        invariance=invariance(trained.model, corpus, held_out, seed=settings.training.seed),
+        test=evaluate(trained.model, corpus, split.test, train=split.train) if scored else None,
+        invariance=measure(trained.model),
+        invariance_before=at_start.invariance,
         best_epoch=trained.history.best_epoch,
         epochs=len(trained.history.epochs),
         chosen=trained.history.chosen,
@@ -120,10 +130,38 @@ def run_in_folder(
     )
     (folder / METRICS).unlink(missing_ok=True)  # of the model that is now replaced
     trained.model.save(folder)
+    HeldOut.of(trained.model, corpus, split, settings.training.seed).save(folder)
     _write_seen(folder, np.concatenate([_seen_in(corpus, split), *map(_seen_by, saved)]))
-    write_json(folder / METRICS, {**description, "result": _as_json(result), "machine": machine()})
+    content = {**description, "summary": asdict(summarise(corpus)), "result": _as_json(result), "machine": machine()}
+    write_json(folder / METRICS, content)
     checkpoint.unlink(missing_ok=True)
+    for listener in listeners:
+        listener.measured(_figures(result))
     return result
+
+
+def _figures(result: RunResult) -> dict[str, float]:
+    figures = {}
+    if result.test:
+        figures = {f"test/accuracy of {score.domain}": score.accuracy for score in result.test.domains}
+        figures |= {"test/accuracy": result.test.accuracy, "test/macro-F1": result.test.macro_f1}
+    if result.invariance:
+        figures["invariance/nats"] = result.invariance.nats
+    return figures
+
+
+class _AtStart(Listener):
+    """Measures the model that training starts from, the first one if there are several."""
+
+    def __init__(self, measure: Callable[[Model], Invariance | None]):
+        self._measure = measure
+        self._is_first = True
+        self.invariance: Invariance | None = None
+
+    def built(self, model: Model) -> None:
+        if self._is_first and isinstance(model.method, GradientMethod):
+            self.invariance = self._measure(model)
+        self._is_first = False
 
 
 def test_rows(folder: Path, corpus: Corpus) -> np.ndarray | None:
@@ -218,8 +256,9 @@ def _read_again(folder: Path, finished: dict[str, Any], description: dict[str, A
         )
     stored = finished["result"]
     test = stored["test"] and Evaluation([DomainScore(**score) for score in stored["test"]["domains"]])
-    measured = stored["invariance"] and Invariance(**stored["invariance"])
-    return RunResult(test, measured, stored["best_epoch"], stored["epochs"], stored["chosen"], stored["seconds"])
+    after, before = (stored.get(name) and Invariance(**stored[name]) for name in ("invariance", "invariance_before"))
+    others = {name: stored[name] for name in ("best_epoch", "epochs", "chosen", "seconds")}
+    return RunResult(test, after, before, **others)
 
 
 def _as_json(result: RunResult) -> dict[str, Any]:

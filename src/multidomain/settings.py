@@ -65,6 +65,9 @@ class Settings(BaseModel):
                     part = next((inside for inside in get_args(part) if hasattr(inside, "model_fields")), part)
             valid = sorted(part.model_fields.keys() - refused.keys())
             return f"'{name}' is not a setting.{did_you_mean(last, valid)}"
+        if fault["type"] == "missing":
+            about = cls.model_fields[last].description if not inner else None
+            return f"'{name}' is missing{f': {about}' if about else ''}."
         message = fault["msg"].removeprefix("Value error, ")
         if not name:  # two settings that do not go together
             return f"{message.removesuffix('.')}."

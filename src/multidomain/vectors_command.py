@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +15,9 @@ from multidomain.errors import counted
 from multidomain.features import WordSequences
 from multidomain.features.vectors import train_vectors, write_vectors
 from multidomain.options import DataArgument, DomainColumn, DropEmpty, Encoding, LabelColumn, SplitColumn, TextColumn
-from multidomain.report.console import split_lines
+from multidomain.report.console import split_notes, split_table
 from multidomain.runs import SplitSettings
+from multidomain.training.progress import progress_on
 
 out = Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
@@ -42,14 +44,16 @@ def vectors_command(
     columns = Columns(text_column, label_column, domain_column, split_column)
     corpus = load_corpus(data, columns, encoding=encoding, drop_empty=drop_empty)
     split = SplitSettings.parse({"fold": fold, "seed": seed}, "split").split(corpus)
-    for line in split_lines(corpus, split):
-        out.print(line, soft_wrap=True)
+    out.print(split_table(corpus, split))
+    for note in split_notes(corpus, split):
+        out.print(note, soft_wrap=True)
     texts = corpus.documents[np.concatenate([split.train, split.unlabelled])]
     words = list(WordSequences().words(texts))
-    trained = train_vectors(words, dimension=dimension, min_count=min_count, on_epoch=_tell)
+    progress = progress_on(err)
+    on_epoch = partial(progress.prepared, "word vectors")
+    try:
+        trained = train_vectors(words, dimension=dimension, min_count=min_count, on_epoch=on_epoch)
+    finally:
+        progress.ended()
     write_vectors(trained, output)
     out.print(f"{counted(len(trained.words), 'word')}, {dimension} numbers each: {output}", soft_wrap=True)
-
-
-def _tell(done: int, of: int) -> None:
-    err.print(f"word vectors: {done} of {of}")

@@ -50,7 +50,7 @@ def test_vectors_of_a_corpus(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--vectors", "random"], "--vectors and --max-length are for extractors that read words in their order"),
+        (["--vectors", "random"], "--vectors has no effect: it is for extractors that read words in their order"),
         (["--extractor", "cnn", "--features", "tfidf"], "--features has no effect: 'man-nll' reads words"),
         (["--extractor", "cnn", "--set", "hidden=9"], "'hidden' has no effect with extractor 'cnn'"),
         (["--set", "filters=9"], "'filters' has no effect with extractor 'mlp'"),

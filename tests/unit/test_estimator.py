@@ -13,9 +13,10 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from multidomain.corpus import CORPORA, holdout_split
+from multidomain.corpus import CORPORA, holdout_split, load_corpus
 from multidomain.errors import ConfigError, DataError, ModelError, MultidomainWarning
 from multidomain.estimator import OWN_FILE, MultiDomainClassifier
+from multidomain.training.history import Epoch, Listener
 
 WORDS = {"good": ("fine", "great"), "bad": ("awful", "poor"), "so-so": ("average", "plain")}
 NOUNS = {"books": "novel", "kitchen": "pan", "shoes": "boot"}
@@ -478,3 +479,16 @@ def test_progress_is_shown_only_when_asked_for(capsys):
         assert capsys.readouterr() == ("", "")
         quick(max_epochs=2, verbose=True).fit(X, y)
     assert "epoch 2/2" in capsys.readouterr().err
+
+
+def test_listeners_are_told():
+    class Count(Listener):
+        epochs = 0
+
+        def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+            self.epochs += 1
+
+    corpus, count = load_corpus("demo").thinned(10), Count()
+    model = MultiDomainClassifier(max_epochs=2, random_state=0, hidden=(8,))
+    model.fit(corpus.documents, corpus.labels, domains=corpus.domains, listeners=[count])
+    assert count.epochs == model.n_iter_ == 2

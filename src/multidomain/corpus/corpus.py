@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -83,6 +84,8 @@ class Corpus:
         File and row of each document, for messages.
     name
         What messages and records call the corpus.
+    columns
+        The columns of a table that text, label, domain and part were found in, for messages.
     """
 
     documents: np.ndarray | sp.csr_matrix
@@ -93,15 +96,16 @@ class Corpus:
     groups: np.ndarray | None = None
     places: Places | None = None
     name: str = "corpus"
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if sp.issparse(self.documents):
             self._set("documents", sp.csr_matrix(self.documents, dtype=np.float32))
         else:
             self._set("documents", object_array(self.documents))
-        for field in ("labels", "domains", "parts", "groups"):
-            if getattr(self, field) is not None:
-                self._set(field, object_array(getattr(self, field)))
+        for name in ("labels", "domains", "parts", "groups"):
+            if getattr(self, name) is not None:
+                self._set(name, object_array(getattr(self, name)))
         if self.folds is not None:
             self._set("folds", np.asarray(self.folds, dtype=np.int64))
         self._check_lengths()
@@ -112,11 +116,11 @@ class Corpus:
 
     def _check_lengths(self) -> None:
         expected = len(self)
-        for field in ("labels", "domains", "parts", "folds", "groups"):
-            value = getattr(self, field)
+        for name in ("labels", "domains", "parts", "folds", "groups"):
+            value = getattr(self, name)
             if value is not None and len(value) != expected:
                 raise DataError(
-                    f"The corpus '{self.name}' has {expected:,} documents but {len(value):,} {field}. "
+                    f"The corpus '{self.name}' has {expected:,} documents but {len(value):,} {name}. "
                     f"Give one of each for every document."
                 )
 
@@ -182,6 +186,17 @@ class Corpus:
             places=None if self.places is None else self.places.select(rows),
         )
 
+    def thinned(self, rows: int) -> Corpus:
+        """Return a corpus with the first rows of each domain, part and class, for a quick trial."""
+        parts = np.full(len(self), None) if self.parts is None else self.parts
+        seen: Counter[tuple[Any, ...]] = Counter()
+        kept = []
+        for i, kind in enumerate(zip(self.domains, parts, self.labels, strict=True)):
+            seen[kind] += 1
+            if seen[kind] <= rows:
+                kept.append(i)
+        return self.select(np.array(kept))
+
     def where(self, i: int) -> str:
         """Return where row `i` came from, ``reviews.csv, row 17``; without places, its number from 1."""
         return self.places.where(i) if self.places is not None else f"row {int(i) + 1}"
@@ -230,6 +245,7 @@ class Corpus:
             groups=_join(corpora, "groups", None),
             places=Places.concat(places) if len(places) == len(corpora) else None,
             name=name or corpora[0].name,
+            columns=corpora[0].columns,
         )
 
 

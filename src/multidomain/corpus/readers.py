@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,8 @@ def _checked_corpus(
     parts = _checked_parts(values["split"], columns.split, part, places.where) if columns.split else None
     if parts is None and part is not None:
         parts = np.full(len(rows), part, dtype=object)
-    return Corpus(texts, labels, domains, parts=parts, places=places, name=table.path.stem)
+    found = {field: name for field, name in asdict(columns).items() if name is not None}
+    return Corpus(texts, labels, domains, parts=parts, places=places, name=table.path.stem, columns=found)
 
 
 def _checked_parts(values: list[Any], column: str, part: str | None, where: Callable[[int], str]) -> np.ndarray:

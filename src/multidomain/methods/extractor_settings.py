@@ -23,13 +23,15 @@ class ExtractorSettings(Settings):
     `kernel_sizes`; ``lstm``, ``bilstm`` and ``bilstm-attention`` with states of width `state`.
     """
 
-    extractor: Literal["mlp", "cnn", "lstm", "bilstm", "bilstm-attention"] = "mlp"
-    hidden: Widths = (1000, 500)
-    kernel_sizes: Widths = (3, 4, 5)
-    filters: int = Field(200, ge=1)
-    state: int = Field(128, ge=1)
-    dimension: int = Field(100, ge=1)
-    tune_vectors: bool = True
+    extractor: Literal["mlp", "cnn", "lstm", "bilstm", "bilstm-attention"] = Field(
+        "mlp", description="mlp reads n-grams; cnn, lstm, bilstm and bilstm-attention read words in their order"
+    )
+    hidden: Widths = Field((1000, 500), description="widths of the hidden layers of mlp")
+    kernel_sizes: Widths = Field((3, 4, 5), description="words that a filter of cnn spans")
+    filters: int = Field(200, ge=1, description="of each kernel size")
+    state: int = Field(128, ge=1, description="width of the state of lstm")
+    dimension: int = Field(100, ge=1, description="length of word vectors")
+    tune_vectors: bool = Field(True, description="go on learning word vectors")
     dropout: float = Field(0.4, ge=0, lt=1)
 
     @model_validator(mode="after")

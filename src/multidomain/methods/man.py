@@ -27,14 +27,14 @@ class MANSettings(ExtractorSettings):
 
     category: Literal["shared-private", "shared", "domain-specific"] = "shared-private"
     adversary: Literal["nll", "l2"] | None = "nll"
-    private_hidden: Widths | None = None  # None: as `hidden`
-    shared_size: int = Field(128, ge=1)
-    private_size: int = Field(64, ge=1)
-    norm: Norm = "all-domains"
-    lam: float = Field(0.05, ge=0)
-    k: int = Field(5, ge=1)
-    lr: float = Field(1e-4, gt=0)
-    warm_up: bool = False
+    private_hidden: Widths | None = Field(None, description="widths of F_d's hidden layers; by default as 'hidden'")
+    shared_size: int = Field(128, ge=1, description="number of shared features")
+    private_size: int = Field(64, ge=1, description="number of private features")
+    norm: Norm = Field("all-domains", description="rows that are normalised together: all-domains or per-domain")
+    lam: float = Field(0.05, ge=0, description="weight of the adversary")
+    k: int = Field(5, ge=1, description="steps of D for one of the others")
+    lr: float = Field(1e-4, gt=0, description="learning rate")
+    warm_up: bool = Field(False, description="let D learn before F_s is told of it")
 
     @model_validator(mode="after")
     def _adversary_needs_shared_features(self) -> Self:

@@ -9,6 +9,7 @@ from rich.table import Column, Table
 
 from multidomain.corpus import CORPORA, CorpusSummary, Split
 from multidomain.corpus.corpus import Corpus
+from multidomain.errors import counted, quoted
 from multidomain.evaluation import Evaluation
 from multidomain.experiments.recipes import rows_of
 from multidomain.features import WordSequences
@@ -16,32 +17,46 @@ from multidomain.invariance import Invariance
 from multidomain.methods import METHODS
 from multidomain.model import Model
 
+_CLASSES_SHOWN = 6
+
+_SCORES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "shared_accuracy": "shared",
+    "majority_accuracy": "majority",
+}
+
 
 def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     """Accuracy and macro-F1 by domain, and their means."""
+    shown = {name: heading for name, heading in _SCORES.items() if evaluation.mean(name) is not None}
     table = Table("domain", "labels", title=title, title_justify="left")
-    for heading in ("rows", "accuracy", "macro-F1"):
+    for heading in ("rows", *shown.values()):
         table.add_column(heading, justify="right")
     for score in evaluation.domains:
         had = "yes" if score.had_labels else "none"
-        table.add_row(
-            score.domain, had, f"{score.rows:,}", f"{100 * score.accuracy:.2f}", f"{100 * score.macro_f1:.2f}"
-        )
+        table.add_row(score.domain, had, f"{score.rows:,}", *(_percent(getattr(score, name)) for name in shown))
     table.add_section()
     total = sum(score.rows for score in evaluation.domains)
-    accuracy, macro_f1 = f"{100 * evaluation.accuracy:.2f}", f"{100 * evaluation.macro_f1:.2f}"
-    table.add_row("mean of domains", "", f"{total:,}", accuracy, macro_f1, style="bold")
+    table.add_row("mean of domains", "", f"{total:,}", *(_percent(evaluation.mean(n)) for n in shown), style="bold")
     return table
 
 
-def invariance_line(measured: Invariance | None) -> str:
-    """Say in a line what a probe finds out from the shared features."""
-    if measured is None:
-        return "invariance: not measured (needs shared features and 8 held-out texts in each of two domains)"
-    return (
-        f"invariance: at least {measured.nats:.3f} nats apart (0: indistinguishable, {measured.most:.3f}: fully "
-        f"separate); a probe names the domain in {measured.accuracy:.1%} of cases, chance is {measured.chance:.1%}"
-    )
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.2f}"
+
+
+def invariance_lines(before: Invariance | None, after: Invariance | None) -> list[str]:
+    """Say what a probe finds out from the shared features, before training and after it."""
+    if after is None:
+        return ["invariance: not measured (needs shared features and 8 held-out texts in each of two domains)"]
+    lines = [
+        f"invariance: at least {after.nats:.3f} nats apart (0: indistinguishable, {after.most:.3f}: fully "
+        f"separate); a probe names the domain in {after.accuracy:.1%} of cases, chance is {after.chance:.1%}"
+    ]
+    if before is not None:
+        lines.append(f"            before training: {before.nats:.3f} nats, {before.accuracy:.1%} of cases")
+    return lines
 
 
 def model_table(model: Model, title: str) -> Table:
@@ -66,28 +81,47 @@ def model_table(model: Model, title: str) -> Table:
 
 def summary_table(summary: CorpusSummary) -> Table:
     """What a corpus holds, by domain."""
-    table = Table("domain", title=f"{summary.name}: {summary.rows:,} rows", title_justify="left")
-    for heading in ("rows", "labelled", *map(str, summary.class_names), "repeated texts", "label conflicts"):
+    title = f"{summary.name}: {counted(summary.rows, 'row')}, {counted(len(summary.domains), 'domain')}, "
+    table = Table("domain", title=title + counted(len(summary.class_names), "class"), title_justify="left")
+    classes = summary.class_names if len(summary.class_names) <= _CLASSES_SHOWN else ()
+    for heading in ("rows", "labelled", *map(str, classes), "repeats", "conflicts"):
         table.add_column(heading, justify="right")
     for name, domain in summary.domains.items():
-        numbers = [domain.rows, domain.labelled, *domain.per_class.values()]
+        numbers = [domain.rows, domain.labelled, *(domain.per_class[c] for c in classes)]
         numbers += [domain.repeated_texts, domain.conflicting_texts]
         table.add_row(name, *(f"{number:,}" for number in numbers))
+    if not classes:
+        table.caption, table.caption_justify = f"classes: {quoted(summary.class_names)}", "left"
     return table
 
 
-def split_lines(corpus: Corpus, split: Split) -> list[str]:
-    """Say how a corpus is split and how many test texts stand in the other parts too."""
-    parts = {part: len(getattr(split, part)) for part in ("train", "dev", "test", "unlabelled")}
-    counts = ", ".join(f"{name} {rows:,}" for name, rows in parts.items())
-    lines = [f"split: {split.rule} ({counts})"]
+def split_table(corpus: Corpus, split: Split) -> Table:
+    """How a corpus is split, by domain."""
+    parts = {"train": split.train, "dev": split.dev, "test": split.test, "text only": split.unlabelled}
+    table = Table("domain", title=f"split: {split.rule}", title_justify="left")
+    for heading in parts:
+        table.add_column(heading, justify="right")
+    for name in corpus.domain_names:
+        table.add_row(name, *(f"{(corpus.domains[rows] == name).sum():,}" for rows in parts.values()))
+    table.add_section()
+    table.add_row("all", *(f"{len(rows):,}" for rows in parts.values()), style="bold")
+    return table
+
+
+def split_notes(corpus: Corpus, split: Split) -> list[str]:
+    """Say what a reader of the figures must know about a split."""
+    notes = []
     repeated = sum(r.in_train_or_unlabelled for r in split.repeats(corpus).values())
     if repeated:
-        lines.append(
-            f"note: {repeated:,} of {parts['test']:,} test texts stand in the training or unlabelled text of their "
+        notes.append(
+            f"note: {repeated:,} of {len(split.test):,} test texts stand in the training or unlabelled text of their "
             "domain too; a given split is kept as it is"
         )
-    return lines
+    labelled = split.test[corpus.labelled[split.test]]
+    without = [name for name in corpus.domain_names if name not in set(corpus.domains[labelled])]
+    if without:
+        notes.append(f"note: {quoted(without)} cannot be scored: no test row has a label")
+    return notes
 
 
 def kept_line(best_epoch: int, epochs: int, chosen: Mapping[str, Any], seconds: float) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multidomain.model import Model
 
 
 @dataclass
@@ -60,6 +63,12 @@ class Listener:
     def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
         """An epoch has ended."""
 
+    def described(self, run: Mapping[str, Any]) -> None:
+        """A run is about to begin; `run` says on what data, with which split and settings."""
+
+    def built(self, model: Model) -> None:
+        """Training is about to begin; the model has the weights that it starts from."""
+
     def prepared(self, what: str, done: int, of: int) -> None:
         """Part `done` of `of` of something that comes before training has been made."""
 
@@ -68,3 +77,6 @@ class Listener:
 
     def ended(self) -> None:
         """Training has ended, as planned or by an error."""
+
+    def measured(self, figures: Mapping[str, float]) -> None:
+        """The model that was kept has been measured and saved; the run is over."""

@@ -23,12 +23,12 @@ from multidomain.training.sampling import labelled_stream, text_stream
 class TrainingSettings(Settings):
     """How long and on what to train; the defaults are the paper's, where it says."""
 
-    batch_size: int = Field(8, ge=2)
-    max_epochs: int = Field(30, ge=1)
+    batch_size: int = Field(8, ge=2, description="rows of each domain in a mini-batch")
+    max_epochs: int = Field(30, ge=1, description="at most so many")
     patience: int = Field(5, ge=1, description="epochs without a better development accuracy before stopping")
     balanced: bool = Field(False, description="draw the classes of a domain equally often")
     seed: int = Field(0, ge=0, lt=2**32)
-    checkpoint_seconds: float = Field(120, ge=0)
+    checkpoint_seconds: float = Field(120, ge=0, description="least time between two checkpoints")
 
 
 @dataclass

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from multidomain.training.history import Epoch, Listener
 
@@ -26,7 +26,7 @@ class ProgressBar(Listener):
 
     def __init__(self, console: Console):
         self._bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}"),
+            TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[log]}"),
             TextColumn("{task.fields[dev]}"),
@@ -36,18 +36,20 @@ class ProgressBar(Listener):
             transient=True,
         )
         self._best: Epoch | None = None
+        self._of_preparation: dict[str, TaskID] = {}
 
     def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
         self._max_epochs, self._iterations = max_epochs, iterations
-        total, done = max_epochs * iterations, len(past) * iterations
-        self._task = self._bar.add_task(
-            "", total=total, completed=done, epoch=f"{len(past) + 1}/{max_epochs}", log="", dev=""
-        )
-        self._bar.start()
+        for task in self._of_preparation.values():
+            self._bar.remove_task(task)
+        self._of_preparation = {}
+        self._task = self._new_task(f"epoch {len(past) + 1}/{max_epochs}", max_epochs * iterations)
+        self._bar.update(self._task, completed=len(past) * iterations)
 
     def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
         done = (epoch - 1) * self._iterations + iteration
-        self._bar.update(self._task, completed=done, epoch=f"{epoch}/{self._max_epochs}", log=_described(log))
+        about = f"epoch {epoch}/{self._max_epochs}"
+        self._bar.update(self._task, completed=done, description=about, log=_described(log))
 
     def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
         self._best = epoch if is_best else self._best
@@ -56,7 +58,13 @@ class ProgressBar(Listener):
             self._bar.update(self._task, dev=dev)
 
     def prepared(self, what: str, done: int, of: int) -> None:
-        self._bar.console.print(f"{what}: {done} of {of}", highlight=False)
+        if what not in self._of_preparation:
+            self._of_preparation[what] = self._new_task(what, of)
+        self._bar.update(self._of_preparation[what], completed=done)
+
+    def _new_task(self, about: str, total: int) -> TaskID:
+        self._bar.start()
+        return self._bar.add_task(about, total=total, log="", dev="")
 
     def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         self._bar.console.print(_candidate(values, dev_accuracy), highlight=False, soft_wrap=True)

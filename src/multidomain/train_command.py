@@ -1,0 +1,236 @@
+"""The commands around training: parse, call, print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+
+from multidomain.config import CONFIG, TrainConfig, merged, read_config, template
+from multidomain.corpus import summarise
+from multidomain.errors import ConfigError, counted
+from multidomain.files import whole_file
+from multidomain.report import console as shown
+from multidomain.runs import run_in_folder
+from multidomain.training.history import Listener
+from multidomain.training.progress import progress_on
+from multidomain.training.tracking import MLflow, TensorBoard
+
+out = Console(highlight=False, markup=False)  # names of domains and columns may hold brackets
+err = Console(stderr=True, highlight=False, markup=False)
+
+SMOKE_ROWS = 40  # of each domain, part and class
+
+
+class Device(StrEnum):
+    """Where to compute."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class Weighting(StrEnum):
+    """What the features of a document are."""
+
+    counts = "counts"
+    tfidf = "tfidf"
+    raw = "raw"
+
+
+def train_command(
+    data: Annotated[
+        str | None, typer.Argument(metavar="DATA", help="A corpus by name, or a file or folder of your own.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for model, metrics and log.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TOML file of settings; options go before it. See 'init'.")
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="See 'multidomain methods'.", show_default="man-nll")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
+    ] = None,
+    extractor: Annotated[str | None, typer.Option(help="mlp, cnn, lstm, bilstm or bilstm-attention.")] = None,
+    vectors: Annotated[
+        str | None, typer.Option(help="File of word vectors, or 'random'; trained on the data by default.")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="Read no more than so many words of a text.")] = None,
+    features: Annotated[
+        Weighting | None, typer.Option(help="What is read of a text; by default what the method asks for.")
+    ] = None,
+    max_features: Annotated[int | None, typer.Option(help="How many n-grams to keep.", show_default="5000")] = None,
+    ngrams: Annotated[int | None, typer.Option(help="Longest n-gram.", show_default="2")] = None,
+    unlabelled: Annotated[
+        list[str] | None, typer.Option(metavar="DOMAIN", help="Hide this domain's labels from training.")
+    ] = None,
+    fold: Annotated[int | None, typer.Option(help="Run of the 5-fold protocol, 0 to 4.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="File with development rows.")] = None,
+    test: Annotated[Path | None, typer.Option(help="File with test rows.")] = None,
+    text_only: Annotated[Path | None, typer.Option(help="File with further text, not to be learnt from.")] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column with the text; found by itself if it can be.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column with the class; empty: unlabelled row.")] = None,
+    domain_column: Annotated[str | None, typer.Option(help="Column with the domain.")] = None,
+    split_column: Annotated[str | None, typer.Option(help="Column that says train, dev, test or unlabelled.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding of text files.", show_default="utf-8")] = None,
+    drop_empty: Annotated[bool | None, typer.Option("--drop-empty", help="Leave rows without text out.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes a run repeatable.", show_default="0")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows of each domain in a batch.", show_default="8")] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most this many.", show_default="30")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many epochs that are not better.", show_default="5")
+    ] = None,
+    balanced: Annotated[bool | None, typer.Option("--balanced", help="Draw a domain's classes equally often.")] = None,
+    checkpoint_seconds: Annotated[
+        float | None, typer.Option(help="Least time between two checkpoints.", show_default="120")
+    ] = None,
+    device: Annotated[Device | None, typer.Option(help="Where to compute.", show_default="auto")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; the same number gives the same bits.", show_default="1")
+    ] = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write curves for TensorBoard too.")
+    ] = None,
+    mlflow: Annotated[str | None, typer.Option(metavar="URI", help="Log to an MLflow server or folder too.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained on, and stop.")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="One epoch on a few rows, to see whether everything works.")
+    ] = False,
+) -> None:
+    """Train a model, show how good it is in each domain, and keep it in a folder."""
+    given = _given(
+        {
+            "data": data,
+            "output": output,
+            "method": method,
+            "seed": seed,
+            "device": device,
+            "threads": threads,
+            "settings": _given(assignments(settings or []) | _given({"extractor": extractor})),
+            "reading": _given(
+                {
+                    "text_column": text_column,
+                    "label_column": label_column,
+                    "domain_column": domain_column,
+                    "split_column": split_column,
+                    "encoding": encoding,
+                    "drop_empty": drop_empty,
+                    "dev": dev,
+                    "test": test,
+                    "text_only": text_only,
+                }
+            ),
+            "split": _given({"fold": fold, "unlabelled": unlabelled or None}),
+            "features": _given(
+                {"weighting": features, "max_features": max_features, "ngram_range": ngrams and (1, ngrams)}
+            ),
+            "words": _given({"vectors": vectors, "max_length": max_length}),
+            "training": _given(
+                {
+                    "batch_size": batch_size,
+                    "max_epochs": epochs,
+                    "patience": patience,
+                    "balanced": balanced,
+                    "checkpoint_seconds": checkpoint_seconds,
+                }
+            ),
+        }
+    )
+    chosen = TrainConfig.parse_all(merged(read_config(config) if config else {}, given))
+    listeners: list[Listener] = [progress_on(err)]
+    if tensorboard:
+        listeners.append(TensorBoard(tensorboard))
+    if mlflow:
+        listeners.append(MLflow(mlflow, Path(chosen.output).name))
+    _train(chosen, listeners, resume=resume, overwrite=overwrite, dry_run=dry_run, smoke=smoke)
+
+
+def _train(
+    config: TrainConfig, listeners: Sequence[Listener], *, resume: bool, overwrite: bool, dry_run: bool, smoke: bool
+) -> None:
+    torch.set_num_threads(config.threads)
+    corpus, settings = config.load(), config.run
+    if smoke:
+        corpus = corpus.thinned(SMOKE_ROWS)
+        settings = settings.model_copy(update={"training": settings.training.model_copy(update={"max_epochs": 1})})
+        err.print(f"smoke: one epoch on {counted(len(corpus), 'row')}; the figures mean nothing", style="yellow")
+    split = config.split_settings.split(corpus)
+    if corpus.columns:
+        out.print("columns: " + ", ".join(f"{field} '{name}'" for field, name in corpus.columns.items()))
+    out.print(shown.summary_table(summarise(corpus)))
+    out.print(shown.split_table(corpus, split))
+    for note in shown.split_notes(corpus, split):
+        out.print(note, soft_wrap=True)
+    if dry_run:
+        out.print(f"dry run: nothing was trained; {config.output} would hold the model", soft_wrap=True)
+        return
+    folder = Path(config.output)
+    result = run_in_folder(
+        folder,
+        corpus,
+        split,
+        config.split_settings,
+        settings,
+        device=config.device,
+        resume=resume,
+        overwrite=overwrite,
+        listeners=listeners,
+    )
+    config.save(folder)
+    out.print(shown.kept_line(result.best_epoch, result.epochs, result.chosen, result.seconds))
+    if result.test:
+        out.print(shown.evaluation_table(result.test, f"{config.method} on the test rows of {corpus.name}"))
+    for line in shown.invariance_lines(result.invariance_before, result.invariance):
+        out.print(line, soft_wrap=True)
+    out.print(f"model, metrics, log and settings ({CONFIG}): {folder}", soft_wrap=True)
+    out.print(f"next: multidomain report {folder}    # a page to look at and to show", soft_wrap=True)
+    out.print(f"      multidomain predict {folder} FILE.csv -o predicted.csv", soft_wrap=True)
+    out.print(f"      multidomain serve {folder}", soft_wrap=True)
+
+
+def init_command(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")] = Path("multidomain.toml"),
+    data: Annotated[str, typer.Option(help="A corpus by name, or a file or folder.")] = "reviews.csv",
+    output: Annotated[str, typer.Option("--output", "-o", help="Folder of the model.")] = "runs/reviews",
+    method: Annotated[str, typer.Option(help="Whose settings to show.")] = "man-nll",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+) -> None:
+    """Write a commented file of settings for 'multidomain train --config'."""
+    if path.exists() and not overwrite:
+        raise ConfigError(f"{path} is there already. Choose another name, or replace it with --overwrite.")
+    text = template(data, output, method)
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    out.print(f"{path}: settings of '{method}', all at their defaults", soft_wrap=True)
+    out.print(f"next: multidomain train --config {path} --dry-run", soft_wrap=True)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that were given, as TOML would give them; a section without any is left out."""
+    plain = {name: str(value) if isinstance(value, Path | StrEnum) else value for name, value in values.items()}
+    return {name: value for name, value in plain.items() if value is not None and value != {}}
+
+
+def assignments(pairs: Sequence[str]) -> dict[str, Any]:
+    """Turn ``lam=0.1`` into a name and a value, and ``base_settings.C=1`` into one inside the other."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes NAME=VALUE, got '{pair}'.")
+        *outer, last = [part.strip() for part in name.split(".")]
+        inner = values
+        for part in outer:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise ConfigError(f"--set gives '{part}' both a value and parts, in '{pair}'.")
+        inner[last] = text.strip()
+    return values
