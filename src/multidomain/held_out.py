@@ -73,7 +73,7 @@ class HeldOut:
         columns = zip(self.parts, self.domains, self.labels, self.probabilities, self.texts, strict=True)
         with whole_file(folder / ANSWERS) as temporary, temporary.open("w", encoding="utf-8") as file:
             for part, domain, label, probabilities, text in columns:
-                answers = [round(float(p), 6) for p in probabilities]
+                answers = [round(float(p), 9) for p in probabilities]
                 line = {"part": part, "domain": domain, "label": label, "probabilities": answers, "text": text}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
         arrays = {"featured": self.featured, "shared": self.shared, "private": self.private}

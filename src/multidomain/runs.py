@@ -128,7 +128,8 @@ def run_in_folder(
         chosen=trained.history.chosen,
         seconds=time.monotonic() - began,
     )
-    (folder / METRICS).unlink(missing_ok=True)  # of the model that is now replaced
+    for of_the_old_model in (METRICS, "report.html"):
+        (folder / of_the_old_model).unlink(missing_ok=True)
     trained.model.save(folder)
     HeldOut.of(trained.model, corpus, split, settings.training.seed).save(folder)
     _write_seen(folder, np.concatenate([_seen_in(corpus, split), *map(_seen_by, saved)]))

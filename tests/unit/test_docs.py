@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import re
+import subprocess
+import sys
 from pathlib import Path
-from unittest import mock
 
-from multidomain.corpus import default_split, load_corpus
-from multidomain.evaluation import evaluate
-from multidomain.methods import METHODS, MethodEntry
-from multidomain.pipeline import RunSettings, train_model
 from multidomain.report.results_files import write_report
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_the_smallest_method_of_the_contributing_page_learns():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    code, entry = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    names: dict[str, object] = {"MethodEntry": MethodEntry}
-    exec(code, names)
-    added = eval(entry, names)
-    corpus = load_corpus("demo")
-    split = default_split(corpus)
-    with mock.patch.dict(METHODS, {added.name: added}):
-        trained = train_model(corpus, split, RunSettings(method=added.name, training={"max_epochs": 10}))
-    assert evaluate(trained.model, corpus, split.test).accuracy > 0.7
 
 
 def test_figures_of_the_speed_page_come_from_the_records():
@@ -44,3 +27,15 @@ def test_results_are_what_the_records_say(tmp_path: Path):
     made = (tmp_path / "results.md").read_text(encoding="utf-8")
     written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert written == made, "run: multidomain report results -o docs/results.md"
+
+
+def test_the_command_line_page_is_what_the_commands_say():
+    made = subprocess.run(
+        [sys.executable, "-c", "import make_command_line; print(make_command_line.written(), end='')"],
+        cwd=ROOT / "docs",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    written = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert made.stdout == written, "run: python docs/make_command_line.py"

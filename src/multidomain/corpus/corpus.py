@@ -187,11 +187,12 @@ class Corpus:
         )
 
     def thinned(self, rows: int) -> Corpus:
-        """Return a corpus with the first rows of each domain, part and class, for a quick trial."""
-        parts = np.full(len(self), None) if self.parts is None else self.parts
+        """Return a corpus with the first rows of each domain, part, fold and class, for a quick trial."""
+        none = np.full(len(self), None)
+        parts, folds = (none if given is None else given for given in (self.parts, self.folds))
         seen: Counter[tuple[Any, ...]] = Counter()
         kept = []
-        for i, kind in enumerate(zip(self.domains, parts, self.labels, strict=True)):
+        for i, kind in enumerate(zip(self.domains, parts, folds, self.labels, strict=True)):
             seen[kind] += 1
             if seen[kind] <= rows:
                 kept.append(i)

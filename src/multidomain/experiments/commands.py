@@ -26,8 +26,14 @@ def reproduce_command(
     seeds: Annotated[str | None, typer.Option(help="As 1-5 or 1,3; the table's own number by default.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, one thread each.")] = 1,
     results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Each row once, one epoch on a few rows, to see whether everything works.")
+    ] = False,
 ) -> None:
     """Run all of a table that has no record yet; may be stopped and started again at any time."""
+    if smoke:
+        results = results / "smoke"
+        out.print("smoke: one epoch on a few rows; the figures mean nothing and are kept apart")
     wanted = None if seeds is None else seed_numbers(seeds)
     n = reproduce(
         table,
@@ -35,6 +41,7 @@ def reproduce_command(
         only=only or (),
         seeds=wanted,
         jobs=jobs,
+        smoke=smoke,
         on_plan=partial(_show_plan, table, jobs),
         on_record=_show,
     )

@@ -32,6 +32,8 @@ from multidomain.model import Model, is_model_folder
 from multidomain.pipeline import train_model
 from multidomain.runs import machine
 
+_SMOKE_ROWS = 2  # of each domain, part, fold and class
+
 
 @dataclass(frozen=True)
 class Run:
@@ -41,6 +43,7 @@ class Run:
     row: Row
     seed: int | None  # None: no randomness
     place: Place
+    smoke: bool = False  # on a few rows, to see whether everything works
 
     def __str__(self) -> str:
         seed = "" if self.seed is None else f" seed {self.seed}"
@@ -76,8 +79,14 @@ class Progress:
     seconds_left: float
 
 
-def planned_runs(table: str, recipe: Recipe, only: Sequence[str], seeds: Sequence[int] | None) -> list[Run]:
-    """Return all runs of some rows of a table, one seed of all rows before the next."""
+def planned_runs(
+    table: str, recipe: Recipe, only: Sequence[str], seeds: Sequence[int] | None, *, smoke: bool = False
+) -> list[Run]:
+    """Return all runs of some rows of a table, one seed of all rows before the next; for a smoke test one of each."""
+    if smoke:
+        quick = [row.model_copy(update={"training": {"max_epochs": 1}}) for row in recipe.only(only)]
+        places = recipe.experiment.places(reads_text=False)
+        return [Run(table, row, 1 if row.is_random else None, places[0], smoke=True) for row in quick]
     runs = []
     for row in recipe.only(only):
         of_row = (seeds or range(1, row.seeds + 1)) if row.is_random else [None]
@@ -99,6 +108,7 @@ def reproduce(
     only: Sequence[str] = (),
     seeds: Sequence[int] | None = None,
     jobs: int = 1,
+    smoke: bool = False,
     on_plan: Callable[[int], None] = lambda n_runs: None,
     on_record: Callable[[Progress], None] = lambda progress: None,
 ) -> int:
@@ -109,9 +119,9 @@ def reproduce(
     """
     path = results / f"{table}.jsonl"
     recipe = load_recipe(table)
-    planned = planned_runs(table, recipe, only, seeds)
+    planned = planned_runs(table, recipe, only, seeds, smoke=smoke)
     with _alone(results / ".running" / f"{table}.lock"):
-        corpus = load_corpus(recipe.experiment.corpus)  # here: what is missing is fetched once
+        corpus = _corpus(recipe.experiment.corpus, smoke)  # here: what is missing is fetched once
         runs = without_record(planned, read_records(path), corpus.content_hash())
         on_plan(len(runs))
         _run_all(_waves(runs, recipe), path, results / ".running", jobs, on_record)
@@ -225,7 +235,7 @@ def execute(run: Run, work: Path) -> Record:
     `work` holds the checkpoints of runs that were stopped, and the models that an ensemble of the table waits for.
     """
     recipe = load_recipe(run.table)
-    corpus = _corpus(recipe.experiment.corpus)
+    corpus = _corpus(recipe.experiment.corpus, run.smoke)
     split = recipe.experiment.split(corpus, run.place)
     kept = work / run.key(corpus)
     checkpoint = kept.with_suffix(".safetensors")
@@ -258,8 +268,9 @@ def execute(run: Run, work: Path) -> Record:
 
 
 @cache
-def _corpus(name: str) -> Corpus:
-    return load_corpus(name)
+def _corpus(name: str, smoke: bool) -> Corpus:
+    corpus = load_corpus(name)
+    return corpus.thinned(_SMOKE_ROWS) if smoke else corpus
 
 
 def _scores(model: Model, corpus: Corpus, split: Split) -> dict[str, Any]:

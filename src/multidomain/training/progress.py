@@ -106,17 +106,17 @@ class LogFile(Listener):
         self._is_new = True
 
     def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
-        self._write("w", [asdict(epoch) for epoch in past])
+        self._write([asdict(epoch) for epoch in past])
 
     def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
-        self._write("a", [asdict(epoch)])
+        self._write([asdict(epoch)])
 
     def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
-        self._write("w" if self._is_new else "a", [{"tried": dict(values), "dev_accuracy": dev_accuracy}])
+        self._write([{"tried": dict(values), "dev_accuracy": dev_accuracy}])
 
-    def _write(self, mode: str, lines: Sequence[Mapping[str, Any]]) -> None:
+    def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open(mode, encoding="utf-8") as file:
+        with self._path.open("w" if self._is_new else "a", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
         self._is_new = False
 

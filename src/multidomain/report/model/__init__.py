@@ -1,0 +1,1 @@
+"""The report of a trained model: one HTML file, made from its folder alone."""

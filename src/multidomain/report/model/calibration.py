@@ -1,0 +1,133 @@
+"""Whether the model is as often right as it says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from multidomain.errors import counted
+from multidomain.report.model.charts import BinDot, histogram, reliability_chart
+from multidomain.report.model.folder import Answers, ModelFolder
+from multidomain.report.model.markup import Html, figure, folded, joined, paragraphs, percent, points, table, tag
+from multidomain.report.model.scores import wilson
+
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Answers in bins by their confidence.
+
+    Attributes
+    ----------
+    error
+        Expected calibration error.
+    by_chance
+        About what the error would be on as many rows if the confidence were right.
+    """
+
+    bins: tuple[BinDot, ...]
+    error: float
+    by_chance: float
+    confidence: float
+    accuracy: float
+
+
+def calibration(answers: Answers) -> Calibration:
+    r"""Sort answers into bins of confidence, each without its lower and with its upper end.
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \mathrm{acc}_b - \mathrm{conf}_b \right|
+
+    A bin of n answers, each right with the probability p that it states, differs by
+    :math:`\sqrt{2 \sum p (1 - p) / \pi} / n` on average, by the normal approximation.
+    """
+    edges = np.arange(BINS + 1) / BINS
+    number = np.clip(np.searchsorted(edges, answers.confidence) - 1, 0, BINS - 1)
+    bins, error, by_chance = [], 0.0, 0.0
+    for b in np.unique(number):
+        here = number == b
+        n, sure, right = int(here.sum()), answers.confidence[here], float(answers.correct[here].mean())
+        bins.append(BinDot(float(edges[b]), float(edges[b + 1]), float(sure.mean()), wilson(right, n), n))
+        error += n / len(answers) * abs(right - float(sure.mean()))
+        by_chance += math.sqrt(2 / math.pi * float((sure * (1 - sure)).sum())) / len(answers)
+    return Calibration(tuple(bins), error, by_chance, float(answers.confidence.mean()), float(answers.correct.mean()))
+
+
+def calibration_section(run: ModelFolder) -> Html:
+    """Return the reliability diagram, the histogram of confidence and the error by domain."""
+    answers = run.answers
+    if not len(answers):
+        return paragraphs("Not measured: no test row has a label.")
+    found = calibration(answers)
+    gap = found.confidence - found.accuracy
+    direction = "more" if gap > 0 else "less"
+    start = min(one.low for one in found.bins)
+    shown = ", ".join(f"{percent(b.confidence, 0)} sure and {percent(b.accuracy.share, 0)} right" for b in found.bins)
+    return joined(
+        [
+            paragraphs(
+                joined(
+                    [
+                        "The expected calibration error is ",
+                        tag("strong", percent(found.error)),
+                        f". A model whose confidence is right would show about {percent(found.by_chance)} on so many "
+                        f"rows, by chance alone. Over all {counted(len(answers), 'test row')} the model is "
+                        f"{points(gap)} {direction} sure than it is right ({percent(found.confidence)} against "
+                        f"{percent(found.accuracy)}).",
+                    ]
+                )
+            ),
+            tag(
+                "div",
+                figure(
+                    reliability_chart(found.bins, start, f"Reliability diagram. Answers in bins: {shown}."),
+                    "How often answers of a confidence are right, with 95 % intervals. On the dashed line the model is "
+                    "right as often as it says; below it, it is too sure.",
+                ),
+                figure(
+                    histogram(found.bins, start, f"Histogram of confidence over {len(found.bins)} bins."),
+                    "How many answers have which confidence, the probability of the answer that was given.",
+                ),
+                class_="charts",
+            ),
+            table(
+                "Confidence and accuracy by domain",
+                ["domain", "test rows", "confidence", "right", "difference", "calibration error"],
+                [_line(name, calibration(answers.of(name)), len(answers.of(name))) for name in _domains(answers)],
+                "lrrrrr",
+                foot=_line("all rows", found, len(answers)),
+            ),
+            folded(
+                "How it is computed, and the bins",
+                paragraphs(
+                    f"The answers are sorted into {BINS} bins of equal width by their confidence. The expected "
+                    "calibration error is the sum over bins of (share of the answers that are in the bin) × |share of "
+                    "them that is right − their mean confidence|. With few rows in a bin it is above 0 even for a "
+                    "perfect model, so compare it only between models on the same rows."
+                ),
+                table(
+                    "Bins of confidence",
+                    ["confidence", "answers", "mean confidence", "right", "95 % interval"],
+                    [_bin_line(one) for one in found.bins],
+                    "lrrrr",
+                ),
+            ),
+        ]
+    )
+
+
+def _domains(answers: Answers) -> list[str]:
+    return list(dict.fromkeys(answers.domains))
+
+
+def _line(name: str, of: Calibration, rows: int) -> list[str]:
+    gap = f"{100 * (of.confidence - of.accuracy):+.1f}".replace("-", "−")
+    return [name, f"{rows:,}", percent(of.confidence), percent(of.accuracy), gap, percent(of.error)]
+
+
+def _bin_line(one: BinDot) -> list[str]:
+    interval = f"{percent(one.accuracy.low)} – {percent(one.accuracy.high)}"
+    name = f"{percent(one.low, 0)} – {percent(one.high, 0)}"
+    return [name, f"{one.rows:,}", percent(one.confidence), percent(one.accuracy.share), interval]

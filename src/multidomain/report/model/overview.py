@@ -1,0 +1,136 @@
+"""What surrounds the figures: the head of the page, the data, and how to repeat the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from multidomain.corpus.checks import DomainSummary
+from multidomain.errors import counted
+from multidomain.methods import METHODS
+from multidomain.report.model.calibration import calibration
+from multidomain.report.model.folder import ModelFolder
+from multidomain.report.model.markup import Html, folded, joined, paragraphs, percent, table, tag
+from multidomain.report.model.verdict import verdict
+
+_CONFIG = "train.toml"  # of the command that made the model
+_PARTS = {
+    "train": "learnt from; of a row without a label only the text",
+    "dev": "development: decides what is kept",
+    "test": "scored below, where labelled; not seen by training",
+    "unlabelled": "only the text is learnt from",
+}
+
+
+def head(run: ModelFolder) -> Html:
+    """Return title, verdict and the main figures."""
+    first, *others = verdict(run)
+    method = METHODS[run.model.method_name]
+    said = tag("p", tag("strong", first), " ", " ".join(others), class_="verdict")
+    title = tag("h1", run.model.method_name, " on ", run.metrics.data.name)
+    return tag("header", title, tag("p", method.summary, class_="summary"), said, _tiles(run))
+
+
+def _tiles(run: ModelFolder) -> Html:
+    test, apart = run.metrics.result.test, run.metrics.result.invariance
+    tiles = []
+    if test is not None:
+        worst = min(test.domains, key=lambda score: score.accuracy)
+        tiles += [("mean accuracy", percent(test.accuracy), counted(len(test.domains), "domain"))]
+        tiles += [("mean macro-F1", percent(test.macro_f1), "")]
+        if len(test.domains) > 1:
+            tiles += [("worst domain", percent(worst.accuracy), worst.domain)]
+        tiles += [("calibration error", percent(calibration(run.answers).error), "lower is better")]
+    if apart is not None:
+        tiles += [("domains apart", f"{apart.nats:.3f} nats", f"of at most {apart.most:.3f}")]
+    shown = [
+        tag("div", tag("dt", name), tag("dd", tag("b", value), tag("small", note) if note else ""))
+        for name, value, note in tiles
+    ]
+    return tag("dl", *shown, class_="tiles") if shown else Html()
+
+
+def data_section(run: ModelFolder) -> Html:
+    """Return what the corpus holds, and how it was cut."""
+    summary, split = run.metrics.summary, run.metrics.split
+    classes = [str(name) for name in summary.class_names]
+    headings = ["domain", "labels in training", "rows", "labelled", *classes, "repeated", "conflicts"]
+    numbers = [_numbers(domain) for domain in summary.domains.values()]
+    totals = [f"{sum(column):,}" for column in zip(*numbers, strict=True)]
+    rows = [
+        [name, _labels(run, name, domain), *(f"{number:,}" for number in line)]
+        for (name, domain), line in zip(summary.domains.items(), numbers, strict=True)
+    ]
+    parts = [[part, f"{number:,}", _PARTS.get(part, "")] for part, number in split.rows.items()]
+    return joined(
+        [
+            paragraphs(
+                f"{summary.name}: {counted(summary.rows, 'row')} in {counted(len(summary.domains), 'domain')}, "
+                f"{len(classes)} classes."
+            ),
+            table("Rows of each domain", headings, rows, "ll" + "r" * len(totals), foot=["all", "", *totals]),
+            paragraphs(
+                "Repeated: texts that stand in the domain more than once, case, punctuation and blanks aside. "
+                "Conflicts: such texts with different labels."
+            ),
+            table(f"Split: {split.rule}", ["part", "rows", "what for"], parts, "lrl", class_="narrow"),
+        ]
+    )
+
+
+def _numbers(domain: DomainSummary) -> list[int]:
+    return [domain.rows, domain.labelled, *domain.per_class.values(), domain.repeated_texts, domain.conflicting_texts]
+
+
+def _labels(run: ModelFolder, name: str, domain: DomainSummary) -> str:
+    if name in run.model.labelled_domains:
+        return "yes"
+    return "hidden" if name in run.metrics.split.settings.get("unlabelled", ()) and domain.labelled else "none"
+
+
+def settings_section(run: ModelFolder) -> Html:
+    """Return all that decided the outcome."""
+    metrics = run.metrics
+    parameters = sum(p.numel() for p in run.model.method.parameters())
+    facts = {
+        "data": metrics.data.name,
+        "SHA-256 of the data": tag("code", metrics.data.sha256),
+        "method": run.model.method_name,
+        "inputs": f"{run.model.method.task.n_inputs:,}",
+        "parameters": f"{parameters:,}",
+        "seed": metrics.settings.get("training", {}).get("seed", "–"),
+        "multidomain": metrics.machine.get("multidomain", "–"),
+    }
+    groups = {"method": metrics.settings.get("method_settings", {})}
+    groups |= {name: values for name, values in metrics.settings.items() if isinstance(values, Mapping)}
+    del groups["method_settings"]
+    groups |= {"split": metrics.split.settings, "versions and machine": metrics.machine}
+    same = "The same data, settings, seed, versions and number of threads give the same weights."
+    repeat: Any = f"The folder has no {_CONFIG}: repeat the run with the settings below. {same}"
+    if _CONFIG in run.files:
+        command = tag("code", f"multidomain train --config MODEL/{_CONFIG} -o NEW_FOLDER")
+        repeat = joined(["Repeat the run with ", command, f", where the paths in {_CONFIG} lead to the data. {same}"])
+    folds = [
+        folded(
+            name.capitalize(),
+            table(f"Settings: {name}", ["name", "value"], [[key, _shown(v)] for key, v in values.items()], "ll"),
+        )
+        for name, values in groups.items()
+    ]
+    return joined(
+        [
+            table("What made this model", ["what", "value"], [[key, value] for key, value in facts.items()], "ll"),
+            paragraphs(repeat),
+            *folds,
+        ]
+    )
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_shown(part) for part in value) or "none"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} = {_shown(part)}" for name, part in value.items()) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,105 @@
+"""Small models, trained by the real command, whose folders are reported on."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from multidomain import cli
+from multidomain.errors import NoDevelopmentRows
+
+SMALL = ["--set", "hidden=16", "--set", "lr=0.01", "--epochs", "3", "--seed", "1"]
+HOSTILE = ("<b>x</b>", 'a "quoted" & b', "</td><script>alert(1)</script>")
+CLASSES = {"good": "great", "<i>bad</i>": "awful", "so & so": "plain"}
+
+
+def train(folder: Path, data: object, *arguments: object) -> Path:
+    result = CliRunner().invoke(
+        cli.app, ["train", str(data), "-o", str(folder), *map(str, arguments)], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def man(place: Path) -> Path:
+    """MAN with an unlabelled domain: everything that a report can show is there."""
+    return train(place / "man", "demo", "--unlabelled", "shoes", *SMALL)
+
+
+@pytest.fixture(scope="session")
+def fitted(place: Path) -> Path:
+    """A method that is fitted at once: no epochs, no features."""
+    return train(place / "fitted", "demo", "--method", "fa-lr")
+
+
+@pytest.fixture(scope="session")
+def specific(place: Path) -> Path:
+    """No shared features, and answers only for domains that were in training."""
+    return train(place / "specific", "demo", "--method", "mlp", "--set", "category=domain-specific", *SMALL)
+
+
+@pytest.fixture(scope="session")
+def joined_models(place: Path) -> Path:
+    """An ensemble, whose log tells of epochs and of values tried."""
+    return train(place / "joined", "demo", "--method", "ensemble", "--set", "members=man-nll,fa-lr", "--epochs", "2")
+
+
+def write_texts(path: Path, rows: list[list[str]], header: list[str]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+@pytest.fixture(scope="session")
+def hostile(place: Path) -> Path:
+    """Names and texts that are markup, three classes, long texts, and a domain without any label."""
+    random, rows = np.random.default_rng(1), []
+    for domain in (*HOSTILE, "mute"):
+        for number in range(60):
+            label = list(CLASSES)[number % 3]
+            word = CLASSES[label] if random.random() < 0.6 else str(random.choice(list(CLASSES.values())))
+            text = (
+                f"<script>alert('{number}')</script> {word} \x07 {'and more ' * (60 if number % 5 == 0 else 1)}{domain}"
+            )
+            rows.append([text, "" if domain == "mute" else label, domain])
+    data = write_texts(place / "hostile.csv", rows, ["text", "label", "domain"])
+    return train(place / "hostile", data, *SMALL)
+
+
+@pytest.fixture(scope="session")
+def unscored(place: Path) -> Path:
+    """No test row has a label, and no development row either."""
+    rows = []
+    for number in range(40):
+        for domain in ("pans", "phones"):
+            part = ("train", "train", "dev", "test")[number % 4]
+            label, word = (("good", "great"), ("bad", "awful"))[number // 4 % 2]
+            rows.append([f"{word} {domain} {number}", label if part == "train" else "", domain, part])
+    data = write_texts(place / "u.csv", rows, ["text", "label", "domain", "split"])
+    with pytest.warns(NoDevelopmentRows):
+        return train(place / "unscored", data, *SMALL)
+
+
+@pytest.fixture(scope="session")
+def vectors(place: Path) -> Path:
+    """Vectors in place of texts."""
+    random = np.random.default_rng(0)
+    (place / "vectors-data").mkdir()
+    for domain in ("books", "dvd"):
+        lines = []
+        for number in range(80):
+            label = 1 if number % 2 else -1
+            values = random.normal(size=4).round(3) + np.array([label, 0, 0, 0])
+            lines.append(f"{label} " + " ".join(f"{i}:{value}" for i, value in enumerate(values, start=1)))
+        (place / "vectors-data" / f"{domain}.svmlight").write_text("\n".join(lines) + "\n")
+    return train(place / "vectors", place / "vectors-data", "--features", "raw", *SMALL)

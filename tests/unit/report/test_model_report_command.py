@@ -1,0 +1,100 @@
+"""The command 'report' on a model's folder: where it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from multidomain.errors import ConfigError, ModelError
+from multidomain.model import Model
+from multidomain.report.model.page import write_model_report
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_the_command_writes_beside_the_model_or_where_it_is_told(run: Run, man: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(man, tmp_path / "copy")
+    code, output, _ = run("report", copy)
+    assert (code, output.strip()) == (0, str(copy / "report.html"))
+    assert run("report", copy, "-o", tmp_path / "new" / "mine.html")[0] == 0
+    assert (tmp_path / "new" / "mine.html").read_bytes() == (copy / "report.html").read_bytes()
+    assert not list(copy.glob(".*"))
+
+
+def test_the_command_refuses_what_is_no_model(run: Run, man: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder, what in (("empty", r"holds neither a model \(model.json\) nor records \(table1"), ("none", "does not")):
+        code, _, error = run("report", tmp_path / folder)
+        assert code == 2 and re.search(what, error) and "Name the folder of a trained model" in error
+    (tmp_path / "empty" / "table1.jsonl").write_text("")
+    code, _, error = run("report", tmp_path / "empty")
+    assert code == 2 and "must be named, as in: multidomain report" in error
+    code, _, error = run("report", man, "-o", tmp_path / "report.pdf")
+    assert code == 2 and "is one HTML file: name it as report.html" in error
+
+
+def damage(name: str, content: str | None) -> Callable[[Path], None]:
+    def do(folder: Path) -> None:
+        if content is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(content, encoding="utf-8")
+
+    return do
+
+
+def cut_answers(folder: Path) -> None:
+    lines = (folder / "held_out.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "held_out.jsonl").write_text("".join(lines[:-5]), encoding="utf-8")
+
+
+def strange_label(folder: Path) -> None:
+    text = (folder / "held_out.jsonl").read_text(encoding="utf-8")
+    (folder / "held_out.jsonl").write_text(text.replace('"positive"', '"other"', 1), encoding="utf-8")
+
+
+def another_method(folder: Path) -> None:
+    text = (folder / "metrics.json").read_text(encoding="utf-8")
+    (folder / "metrics.json").write_text(text.replace('"method": "man-nll"', '"method": "sp"'), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (damage("metrics.json", None), r"metrics\.json is missing: the training has not ended"),
+        (damage("metrics.json", "{"), r"metrics\.json is damaged"),
+        (damage("metrics.json", "{}"), r"metrics\.json cannot be used: 'data': field required.*another version"),
+        (damage("log.jsonl", None), r"log\.jsonl does not tell of the 3 epochs in metrics\.json"),
+        (damage("log.jsonl", "{}\n"), r"log\.jsonl is damaged"),
+        (damage("log.jsonl", '{"epoch": 1'), r"log\.jsonl is damaged"),
+        (damage("held_out.jsonl", None), r"does not hold the answers to its held-out rows"),
+        (damage("held_out.jsonl", "[]\n"), r"held_out\.jsonl or held_out\.safetensors is damaged"),
+        (damage("held_out.safetensors", "x"), r"held_out\.jsonl or held_out\.safetensors is damaged"),
+        (damage("model.json", "{}"), r"model\.json is cut short or damaged"),
+        (cut_answers, r"does not fit the model beside it|holds other test rows than metrics\.json has scored"),
+        (strange_label, r"held_out\.jsonl or held_out\.safetensors does not fit the model beside it"),
+        (another_method, r"metrics\.json is of another run than the model beside it"),
+    ],
+)
+def test_a_damaged_folder_is_refused_and_the_old_report_stays(
+    run: Run, man: Path, tmp_path: Path, spoil: Callable[[Path], None], expected: str
+) -> None:
+    copy = shutil.copytree(man, tmp_path / "copy")
+    (copy / "report.html").write_text("the old one")
+    spoil(copy)
+    code, output, error = run("report", copy)
+    assert code == 2 and not output
+    assert re.search(expected, error), error
+    assert (copy / "report.html").read_text() == "the old one"
+
+
+def test_a_model_that_was_saved_without_a_run_is_refused(man: Path, tmp_path: Path) -> None:
+    Model.load(man).save(tmp_path / "only")
+    with pytest.raises(ModelError, match=r"the model was not made by 'multidomain train'"):
+        write_model_report(tmp_path / "only")
+    with pytest.raises(ConfigError, match="one HTML file"):
+        write_model_report(man, tmp_path)
