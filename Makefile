@@ -6,10 +6,10 @@ INSTALLED := $(VENV)/.installed
 RUNS ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test test-browser lint bench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: $(INSTALLED) ## make the virtual environment and install the package into it
 
@@ -26,8 +26,11 @@ demo: $(INSTALLED) ## train MAN on real text with one domain unlabelled, and sho
 	echo "multidomain train $$data -o $(RUNS)/demo --overwrite"; \
 	$(BIN)/multidomain train $$data -o $(RUNS)/demo --overwrite
 
-test: $(INSTALLED) ## run all tests
-	$(BIN)/python -m pytest
+test: $(INSTALLED) ## run all tests but those in a browser
+	$(BIN)/python -m pytest -m 'not browser'
+
+test-browser: $(INSTALLED) ## try the service's page in a real, headless Chromium
+	$(BIN)/python -m pytest -m browser tests/browser
 
 lint: $(INSTALLED) ## check style, types and the direction of imports
 	$(BIN)/ruff check .

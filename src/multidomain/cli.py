@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,7 @@ from multidomain.options import (
 from multidomain.report import console as shown
 from multidomain.report.commands import report_command
 from multidomain.runs import test_rows, unseen
+from multidomain.service.commands import serve_command
 from multidomain.train_command import init_command, train_command
 from multidomain.vectors_command import vectors_command
 
@@ -47,24 +49,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(bench, name="bench")
-app.command("reproduce")(reproduce_command)
-app.command("report")(report_command)
-app.command("vectors")(vectors_command)
-app.command("train")(train_command)
-app.command("init")(init_command)
-app.command("explain")(explain_command)
 out = Console(highlight=False, markup=False)  # names of domains and columns may hold brackets
 err = Console(stderr=True, highlight=False, markup=False)
 
 
-@app.command()
 def corpora() -> None:
     """List the corpora known by name."""
     out.print(shown.corpora_table())
 
 
-@app.command()
 def fetch(
     names: Annotated[list[str], typer.Argument(help="Corpora to get; see 'multidomain corpora'.")],
 ) -> None:
@@ -77,7 +70,6 @@ def fetch(
         out.print(f"{name}: {folder or 'nothing to fetch'}", soft_wrap=True)
 
 
-@app.command()
 def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the methods."""
     if not as_json:
@@ -99,7 +91,6 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
     print(json.dumps(entries, indent=2))
 
 
-@app.command()
 def evaluate(
     model: ModelArgument,
     data: DataArgument,
@@ -139,7 +130,6 @@ def evaluate(
         out.print(shown.evaluation_table(scores, f"{model.name} on {which} of {corpus.name}"))
 
 
-@app.command()
 def predict(
     model: ModelArgument,
     source: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, JSON lines or Parquet.")],
@@ -170,7 +160,6 @@ def predict(
     err.print(f"{counted(done.rows, 'row')} written to {output or 'standard output'}", soft_wrap=True)
 
 
-@app.command()
 def inspect(
     what: Annotated[str, typer.Argument(help="A model folder, a corpus by name, or a file or folder of data.")],
     text_column: TextColumn = None,
@@ -187,6 +176,26 @@ def inspect(
     columns = Columns(text_column, label_column, domain_column, split_column)
     corpus = load_corpus(what, columns, encoding=encoding, drop_empty=drop_empty)
     out.print(shown.summary_table(summarise(corpus)))
+
+
+_COMMANDS: dict[str, Callable[..., None]] = {  # in the order in which they are needed
+    "inspect": inspect,
+    "init": init_command,
+    "train": train_command,
+    "evaluate": evaluate,
+    "report": report_command,
+    "explain": explain_command,
+    "predict": predict,
+    "serve": serve_command,
+    "methods": methods,
+    "corpora": corpora,
+    "fetch": fetch,
+    "vectors": vectors_command,
+    "reproduce": reproduce_command,
+}
+for name, command in _COMMANDS.items():
+    app.command(name)(command)
+app.add_typer(bench, name="bench")
 
 
 def _show_warnings_once() -> None:

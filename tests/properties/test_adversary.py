@@ -18,7 +18,7 @@ from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.man import MAN
 from multidomain.nn.rows import SparseRows
 from multidomain.training.loop import Trainer, TrainingSettings
-from multidomain.training.prediction import accuracy_by_domain, shared_features
+from multidomain.training.prediction import accuracy_by_domain, features_in_parts
 from multidomain.training.sampling import text_stream
 
 N, WORDS, EPOCHS = 4, 60, 8
@@ -60,7 +60,7 @@ def trained(name: str, lam: float, norm: str, seed: int) -> tuple[Invariance, fl
     method = network(name, lam, norm, seed)
     Trainer(method, training_documents(1.0), TrainingSettings(max_epochs=EPOCHS, seed=seed)).run()
     held_out = documents(300, seed=2, shift=1.0)
-    features = shared_features(method, held_out.x)
+    features = features_in_parts(method, held_out.x, method.shared_features)
     assert features is not None
     measured = measure_invariance(features, held_out.d, N)
     assert measured is not None

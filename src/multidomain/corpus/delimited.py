@@ -88,7 +88,7 @@ class DelimitedTable(Table):
                     return
                 except csv.Error as error:
                     raise DataError(_quoting_fault(self.path.name, row + 1, error)) from None
-                except UnicodeDecodeError as error:
+                except UnicodeError as error:
                     raise undecodable_file(self.path, row, self._encoding, error) from None
                 row += 1
                 if lines.suspicious:

@@ -55,7 +55,7 @@ class JsonLinesTable(Table):
                 for row, line in enumerate(file, start=1):
                     if not line.isspace():
                         yield row, self._parse(row, line)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
             raise undecodable_file(self.path, row, self._encoding, error) from None
 
     def _parse(self, row: int, line: str) -> dict[str, Any]:

@@ -135,9 +135,10 @@ def undecodable(file: str, row: int, column: str, cell: str, encoding: str) -> D
     )
 
 
-def undecodable_file(path: Path, row: int, encoding: str, error: UnicodeDecodeError) -> DataError:
+def undecodable_file(path: Path, row: int, encoding: str, error: UnicodeError) -> DataError:
     """Return the error for bytes that cannot even be kept as surrogates, as in a cut UTF-16 file."""
+    why = getattr(error, "reason", error)  # a missing byte order mark comes without one
     return DataError(
-        f"{path.name}, after row {row}: the bytes are not {encoding} ({error.reason}). If the file is in "
-        "another encoding, name it, for example --encoding utf-8 (in Python: encoding='utf-8')."
+        f"{path.name}, after row {row}: the bytes are not {encoding} ({why}). If the file is in another encoding, name "
+        "it, for example --encoding utf-8 (in Python: encoding='utf-8')."
     )

@@ -1,0 +1,1 @@
+"""A saved model over HTTP: `multidomain serve`. Needs the extra ``serve``; nothing here trains."""

@@ -1,0 +1,121 @@
+"""CSV in, the same CSV with predictions out: what `multidomain predict` does, over HTTP."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multidomain.bulk import predict_file
+from multidomain.corpus import Columns
+from multidomain.errors import ConfigError, DataError
+from multidomain.model import Model, UnknownDomain
+from multidomain.service.faults import ApiError
+from multidomain.service.threads import OneByOne, said_here
+
+_NAME = "body.csv"  # as messages call it
+_PARAMETERS = (
+    "What the message calls --text-column, --domain-column or --encoding is a query parameter here: text_column, "
+    "domain_column, encoding."
+)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How to read a table; the options of ``multidomain predict``."""
+
+    columns: Columns
+    domain: str | None
+    probabilities: bool
+    unknown_domain: UnknownDomain
+    encoding: str
+
+
+@dataclass(frozen=True)
+class PredictedTable:
+    """The CSV, its number of rows, those of them that had no text, and the model's warnings."""
+
+    content: bytes
+    rows: int
+    without_text: int
+    warnings: list[str]
+
+
+class Tables:
+    """Predicts tables one after the other, each in parts between which other requests are answered.
+
+    Parameters
+    ----------
+    reading
+        Where tables are read and written.
+    predicting
+        Where the model predicts.
+    """
+
+    def __init__(self, model: Model, reading: OneByOne, predicting: OneByOne) -> None:
+        self._model = model
+        self._reading = reading
+        self._predicting = predicting
+
+    async def predict(self, content: bytes, options: TableOptions) -> PredictedTable:
+        """Return a CSV with predictions added.
+
+        Raises
+        ------
+        ApiError
+            The table cannot be used, or too many of them wait.
+        """
+        try:
+            return await self._reading.run(partial(self._predict, content, options))
+        except (ConfigError, DataError) as error:
+            raise ApiError(422, "invalid_table", str(error), details=_PARAMETERS) from None
+        except UnicodeError as error:  # UTF-16 that does not begin as such
+            message = f"{_NAME} is not {options.encoding}: {error}. Name its encoding."
+            raise ApiError(422, "invalid_table", message, details=_PARAMETERS) from None
+
+    def _predict(self, content: bytes, options: TableOptions) -> PredictedTable:
+        model = _ElsewhereModel(self._model, self._predicting)
+        with tempfile.TemporaryDirectory(prefix="multidomain-") as name:
+            source, target = Path(name, _NAME), Path(name, "predicted.csv")
+            source.write_bytes(content)
+            done = predict_file(
+                model,
+                source,
+                target,
+                options.columns,
+                domain=options.domain,
+                probabilities=options.probabilities,
+                unknown_domain=options.unknown_domain,
+                encoding=options.encoding,
+            )
+            return PredictedTable(target.read_bytes(), done.rows, done.without_text, list(model.said))
+
+
+class _ElsewhereModel(Model):
+    """A model that predicts in its own thread, whichever thread asks, and keeps what it warned of."""
+
+    def __init__(self, model: Model, thread: OneByOne) -> None:
+        super().__init__(model.method_name, model.method, model.features, model.classes)
+        self._thread = thread
+        self.said: dict[str, None] = {}
+
+    def predict_proba(
+        self,
+        documents: Any,
+        domains: Sequence[str | None] | None = None,
+        unknown_domain: UnknownDomain = "shared",
+    ) -> np.ndarray:
+        return self._thread.run_from_thread(partial(self._predict_here, documents, domains, unknown_domain))
+
+    def _predict_here(
+        self, documents: Any, domains: Sequence[str | None] | None, unknown_domain: UnknownDomain
+    ) -> np.ndarray:
+        with said_here() as said:
+            probabilities = super().predict_proba(documents, domains, unknown_domain)
+        self.said |= dict.fromkeys(said)
+        return probabilities

@@ -1,0 +1,158 @@
+"""Every command and every piece of Python in README and docs runs, page by page and in its order.
+
+Long commands are shrunk by ``--smoke``. Files that pages speak of (reviews.csv and so on) are made from the corpus
+`demo`, with one domain unlabelled.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from multidomain.corpus import load_corpus
+from multidomain.methods import METHODS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+LONG = ("multidomain train", "multidomain reproduce")
+NOT_HERE = {  # and why
+    "make": "what CI does anyway",
+    "git": "this is the clone",
+    "source": "tests run in the virtual environment",
+    "pip": "installed by make",
+}
+NEEDS_DATA = ("amazon", "fdu-mtl", "table1", "table2", "table3")
+BIN = Path(sys.executable).parent
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def commands(block: str) -> list[str]:
+    """The lines after a prompt, those that go on joined."""
+    joined = block.replace("\\\n", " ")
+    return [re.sub(r"\s+#.*$", "", line[2:]) for line in joined.splitlines() if line.startswith("$ ")]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that pages speak of."""
+    corpus = load_corpus("demo").thinned(40)
+    columns = {"text": corpus.documents, "label": corpus.labels, "domain": corpus.domains}
+    rows = pl.DataFrame({name: list(values) for name, values in columns.items()})
+    hidden = pl.when(pl.col("domain") == "shoes").then(None).otherwise(pl.col("label")).alias("label")
+    rows.with_columns(hidden).write_csv(tmp_path / "reviews.csv")
+    rows.with_columns(pl.col("text") + " More.").write_csv(tmp_path / "more-reviews.csv")
+    rows.drop("label").head(20).write_csv(tmp_path / "new.csv")
+    shutil.copytree(ROOT / "results", tmp_path / "results", ignore=shutil.ignore_patterns(".running"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+class Shell:
+    """Runs the commands of a page; servers stay until it ends."""
+
+    def __init__(self) -> None:
+        self._servers: list[subprocess.Popen[bytes]] = []
+
+    def run(self, command: str) -> None:
+        if command.startswith(LONG):
+            command += " --smoke"
+        if command.startswith("multidomain reproduce") and "--only" not in command:
+            command += " --only fa-lr"  # every method is trained elsewhere, and one of them is enough for the command
+        if command.startswith("multidomain serve"):
+            self._servers.append(subprocess.Popen(shlex.split(command)))
+            wait_for_server()
+            return
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+    def end(self) -> None:
+        for server in self._servers:
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(timeout=30) in (0, -signal.SIGTERM)
+
+
+def wait_for_server(port: int = 8000) -> None:
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1)
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError("the server did not come up")
+
+
+@pytest.fixture
+def shell() -> Iterator[Shell]:
+    shell = Shell()
+    yield shell
+    shell.end()
+
+
+def in_use(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def cases() -> list[object]:
+    found = []
+    for page in PAGES:
+        text = "".join(body for _, body in blocks(page))
+        needs_data = any(name in line for name in NEEDS_DATA for line in commands(text))
+        marks = [pytest.mark.benchmark_data] if needs_data else []
+        if any(kind == "console" or kind == "python" for kind, _ in blocks(page)):
+            found.append(pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("page", cases())
+def test_what_a_page_tells_to_type_works(page: Path, workplace: Path, shell: Shell, request: pytest.FixtureRequest):
+    if request.node.get_closest_marker("benchmark_data"):
+        request.getfixturevalue("benchmark_data")
+    if "multidomain serve" in page.read_text(encoding="utf-8") and in_use(8000):
+        pytest.skip("port 8000 is in use")
+    known, names = dict(METHODS), {}
+    if page.name == "python.md":  # speaks of a model that the quick start has trained
+        shell.run("multidomain train reviews.csv -o runs/reviews")
+    try:
+        for kind, body in blocks(page):
+            if kind == "python":
+                exec(compile(body, f"{page.name}", "exec"), names)
+            for command in commands(body) if kind == "console" else []:
+                if command.split()[0] not in NOT_HERE:
+                    shell.run(command)
+    finally:
+        METHODS.clear()
+        METHODS.update(known)
+
+
+def test_commands_stand_in_blocks_that_are_run():
+    for page in PAGES:
+        for kind, body in blocks(page):
+            if kind != "console":
+                assert not re.search(r"^(\$ )?multidomain ", body, flags=re.MULTILINE), f"{page.name}: {body}"
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,0 +1,60 @@
+"""One small model and one server for all tests of the API."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from serving import Server, serving, trained_model
+
+from multidomain import cli
+from multidomain.corpus import Corpus, load_corpus
+from multidomain.model import Model
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_model(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def offline(model_folder: Path) -> Model:
+    """The model that the server serves, in this process."""
+    return Model.load(model_folder)
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Corpus:
+    return load_corpus("demo")
+
+
+@pytest.fixture(scope="session")
+def server(model_folder: Path) -> Iterator[Server]:
+    with serving(model_folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def client(server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process and return exit code, standard output and standard error."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["multidomain", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        output = capsys.readouterr()
+        return int(exit_.value.code or 0), output.out, output.err
+
+    return run
