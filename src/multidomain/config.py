@@ -71,8 +71,10 @@ class TrainConfig(Settings):
             config = cls.parse(values, "settings")
         except ConfigError as error:
             faults += str(error).splitlines()[1:]
+        settings = values.get("settings", {})
         try:
-            method_entry(str(values.get("method", "man-nll"))).settings(values.get("settings") or {})
+            if isinstance(settings, Mapping):
+                method_entry(str(values.get("method", "man-nll"))).settings(settings)
         except ConfigError as error:
             listed = str(error).splitlines()
             faults += listed[1:] or [f"  - {listed[0]}"]
@@ -133,7 +135,7 @@ class TrainConfig(Settings):
     def save(self, folder: Path) -> None:
         """Write what was given, so that the run can be repeated by ``multidomain train --config``."""
         given = self.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-        typed = method_entry(self.method).settings(self.settings).model_dump(mode="json", exclude_none=True)
+        typed = method_entry(self.method).settings(self.settings).model_dump(mode="json", exclude_defaults=True)
         given["settings"] = {name: typed[name] for name in self.settings if name in typed}
         with whole_file(folder / CONFIG) as temporary:
             temporary.write_text(tomli_w.dumps({name: v for name, v in given.items() if v != {}}), encoding="utf-8")
@@ -167,6 +169,7 @@ def template(data: str, output: str, method: str) -> str:
     ]
     given = {"data": data, "output": output, "method": method}
     fields = TrainConfig.model_fields
+    lines[1:1] = ["# Paths are as seen from the folder that the command is typed in."]
     for name, field in fields.items():
         if not _is_section(name, field):
             lines += _commented(name, field, given.get(name))

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.metrics import f1_score
 
 from multidomain.corpus import Corpus
+from multidomain.corpus.rows import ONLY_DOMAIN
 from multidomain.errors import DataError, NoDomainGiven, quoted
 from multidomain.invariance import Invariance, measure_invariance
 from multidomain.model import Model, UnknownDomain
@@ -108,6 +109,8 @@ def _simpler_answers(model: Model, corpus: Corpus, rows: np.ndarray, train: np.n
         labels = corpus.labels[train[corpus.domains[train] == name]]
         of_domain[name] = Counter(labels).most_common(1)[0][0] if len(labels) else overall
     answers = {"majority_accuracy": np.array([of_domain[name] for name in corpus.domains[rows]], dtype=object)}
+    if model.domains == (ONLY_DOMAIN,):  # which an answer without a domain is taken to be of
+        return answers
     with warnings.catch_warnings(), suppress(DataError):  # a domain-specific model refuses
         warnings.simplefilter("ignore", NoDomainGiven)
         answers["shared_accuracy"] = model.predict(corpus.documents[rows])

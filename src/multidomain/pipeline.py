@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from multidomain.corpus import Corpus, Split, cache_folder, check_trainable
 from multidomain.errors import ConfigError, NoDevelopmentRows
@@ -39,6 +39,13 @@ class FeatureSettings(Settings):
     weighting: Weighting | None = Field(None, description="counts, tfidf or raw; by default what the method asks for")
     max_features: int = Field(5000, ge=1, description="how many n-grams to keep, the most frequent")
     ngram_range: tuple[int, int] = Field((1, 2), description="shortest and longest n-gram")
+
+    @field_validator("ngram_range")
+    @classmethod
+    def _shortest_first(cls, value: tuple[int, int]) -> tuple[int, int]:
+        if not 1 <= value[0] <= value[1]:
+            raise ValueError("expected the shortest n-gram, at least 1, and the longest")
+        return value
 
 
 class WordSettings(Settings):
@@ -112,7 +119,7 @@ def train_model(
     check_trainable(corpus, split)
     if isinstance(method_settings, EnsembleSettings):
         return _train_ensemble(corpus, split, settings, method_settings.members, device, checkpoint_path, listeners)
-    on_cpu_only = issubclass(entry.method, FittedMethod) or getattr(method_settings, "runs_on_cpu_only", False)
+    on_cpu_only = _on_cpu_only(settings)
     torch_device = resolved_device("cpu" if on_cpu_only and device == "auto" else device)
     if on_cpu_only and torch_device.type != "cpu":
         raise ConfigError(f"'{settings.method}' with these settings runs on the CPU only: use the device 'cpu'.")
@@ -147,11 +154,22 @@ def train_model(
     return Trained(model, history)
 
 
+def _on_cpu_only(settings: RunSettings) -> bool:
+    entry = method_entry(settings.method)
+    method_settings = entry.settings(settings.method_settings)
+    return issubclass(entry.method, FittedMethod) or getattr(method_settings, "runs_on_cpu_only", False)
+
+
 def saved_members(settings: RunSettings) -> list[Path]:
-    """Return the folders of the saved models that a run joins."""
+    """Return the folders of the saved models that a run joins, those inside inner ensembles too."""
     method_settings = method_entry(settings.method).settings(settings.method_settings)
-    members = method_settings.members if isinstance(method_settings, EnsembleSettings) else ()
-    return [Path(member.folder) for member in members if member.folder]
+    folders = []
+    for member in method_settings.members if isinstance(method_settings, EnsembleSettings) else ():
+        if member.folder:
+            folders.append(Path(member.folder))
+        else:
+            folders += saved_members(RunSettings(method=member.method, method_settings=member.settings))
+    return folders
 
 
 def _train_ensemble(
@@ -163,20 +181,22 @@ def _train_ensemble(
     checkpoint_path: Path | None,
     listeners: Sequence[Listener],
 ) -> Trained:
-    """Train the members one after the other, but for those that are saved, and join them."""
-    models, checkpoints, chosen = [], [], {}
+    """Train the members one after the other, but for those that are saved, and join them.
+
+    They are joined on the CPU, where every member can run.
+    """
+    models, chosen = [], {}
     for number, member in enumerate(members, start=1):
         if member.folder:
-            models.append(Model.load(member.folder, resolved_device(device)))
+            models.append(Model.load(member.folder))
             continue
         own = settings.model_copy(update={"method": member.method, "method_settings": member.settings})
-        if checkpoint := checkpoint_path and checkpoint_path.with_stem(f"{checkpoint_path.stem}-{number}"):
-            checkpoints.append(checkpoint)
-        trained = train_model(corpus, split, own, device=device, checkpoint_path=checkpoint, listeners=listeners)
+        checkpoint = checkpoint_path and checkpoint_path.with_stem(f"{checkpoint_path.stem}-{number}")
+        where: Device = "auto" if _on_cpu_only(own) else device
+        trained = train_model(corpus, split, own, device=where, checkpoint_path=checkpoint, listeners=listeners)
+        trained.model.method.to("cpu")
         models.append(trained.model)
         chosen[f"{number} {member.method}"] = trained.history.chosen or {"epoch": trained.history.best_epoch}
-    for checkpoint in checkpoints:
-        checkpoint.unlink(missing_ok=True)
     return Trained(join_models(models), History(chosen=chosen))
 
 

@@ -6,7 +6,8 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -19,12 +20,13 @@ from pydantic import Field
 from safetensors.numpy import load_file, save_file
 
 from multidomain.corpus import Corpus, Split, default_split, summarise
-from multidomain.errors import ConfigError, ModelError, counted
+from multidomain.errors import ConfigError, ModelError, MultidomainWarning, counted
 from multidomain.evaluation import DomainScore, Evaluation, evaluate, invariance
 from multidomain.files import whole_file, write_json
 from multidomain.held_out import HeldOut
 from multidomain.invariance import Invariance
 from multidomain.methods import GradientMethod
+from multidomain.methods.ensemble import Ensemble
 from multidomain.model import Model, is_model_folder
 from multidomain.pipeline import Device, RunSettings, saved_members, train_model
 from multidomain.settings import Settings
@@ -34,6 +36,7 @@ from multidomain.version import __version__
 
 METRICS = "metrics.json"
 LOG = "log.jsonl"
+NEW_LOG = "log.new.jsonl"
 CHECKPOINT = "checkpoint.safetensors"
 SEEN = "seen.safetensors"
 
@@ -74,6 +77,7 @@ def run_in_folder(
     device: Device = "auto",
     resume: bool = False,
     overwrite: bool = False,
+    smoke: bool = False,
     listeners: Sequence[Listener] = (),
 ) -> RunResult:
     """Train, measure and save; go on with a run that was stopped.
@@ -86,27 +90,61 @@ def run_in_folder(
         Go on from the folder's checkpoint. A run that has ended is only read again.
     overwrite
         Replace the run that is in the folder. Without either, a folder with a run in it is refused.
+    smoke
+        The run is a trial whose figures mean nothing; it never replaces a real one.
     """
-    checkpoint = folder / CHECKPOINT
     description = _description(corpus, split, split_settings, settings)
     finished = _finished(folder)
-    if finished and resume:
+    if finished and resume and not _checkpoints(folder):
         return _read_again(folder, finished, description)
-    if (finished or checkpoint.exists() or is_model_folder(folder)) and not (resume or overwrite):
-        raise ConfigError(
-            f"{folder} holds a run already. Go on with it (--resume), replace it (--overwrite), or choose another "
-            "folder."
-        )
-    if resume and is_model_folder(folder) and not checkpoint.exists():
-        raise ConfigError(f"{folder} holds a model, but no run to go on with. Choose another folder, or --overwrite.")
-    if overwrite and not resume:
-        checkpoint.unlink(missing_ok=True)
+    check_folder(folder, settings, resume=resume, overwrite=overwrite, smoke=smoke)
+    if not resume:
+        _forget(_checkpoints(folder))
     saved = saved_members(settings)
     for member in saved:
         _refuse_leak(member, corpus, split)
     for listener in listeners:
         listener.described(description)
+    try:
+        result = _run(folder, corpus, split, settings, {**description, "smoke": smoke}, saved, device, listeners)
+    except BaseException:
+        for listener in listeners:
+            listener.failed()
+        raise
+    for listener in listeners:
+        listener.measured(_figures(result))
+    return result
+
+
+def check_folder(folder: Path, settings: RunSettings, *, resume: bool, overwrite: bool, smoke: bool) -> None:
+    """Refuse a folder whose content a run would replace without being asked to; a smoke run may always be replaced."""
+    finished = _finished(folder)
+    if folder.resolve() in [member.resolve() for member in saved_members(settings)]:
+        raise ConfigError(f"{folder} is a member of the ensemble. Choose another folder for the whole.")
+    if finished and not finished.get("smoke") and smoke:
+        raise ConfigError(f"{folder} holds a real run, which a smoke run must not replace. Choose another folder.")
+    if resume and is_model_folder(folder) and not _checkpoints(folder):
+        raise ConfigError(f"{folder} holds a model, but no run to go on with. Choose another folder, or --overwrite.")
+    replaceable = resume or overwrite or (finished and finished.get("smoke"))
+    if (finished or _checkpoints(folder) or is_model_folder(folder)) and not replaceable:
+        raise ConfigError(
+            f"{folder} holds a run already. Go on with it (--resume), replace it (--overwrite), or choose another "
+            "folder."
+        )
+
+
+def _run(
+    folder: Path,
+    corpus: Corpus,
+    split: Split,
+    settings: RunSettings,
+    description: dict[str, Any],
+    saved: Sequence[Path],
+    device: Device,
+    listeners: Sequence[Listener],
+) -> RunResult:
     began = time.monotonic()
+    log = folder / (NEW_LOG if is_model_folder(folder) else LOG)  # the old model keeps its own until it is replaced
     held_out = np.concatenate([split.dev, split.test])
     measure = partial(invariance, corpus=corpus, rows=held_out, seed=settings.training.seed)
     at_start = _AtStart(measure)
@@ -115,30 +153,41 @@ def run_in_folder(
         split,
         settings,
         device=device,
-        checkpoint_path=checkpoint,
-        listeners=[LogFile(folder / LOG), at_start, *listeners],
+        checkpoint_path=folder / CHECKPOINT,
+        listeners=[LogFile(log), at_start, *listeners],
     )
     scored = corpus.labelled[split.test].any()
     result = RunResult(
         test=evaluate(trained.model, corpus, split.test, train=split.train) if scored else None,
         invariance=measure(trained.model),
-        invariance_before=at_start.invariance,
+        invariance_before=None if isinstance(trained.model.method, Ensemble) else at_start.invariance,
         best_epoch=trained.history.best_epoch,
         epochs=len(trained.history.epochs),
         chosen=trained.history.chosen,
         seconds=time.monotonic() - began,
     )
-    for of_the_old_model in (METRICS, "report.html"):
-        (folder / of_the_old_model).unlink(missing_ok=True)
+    _forget(folder / of_the_old_model for of_the_old_model in (METRICS, "report.html"))
     trained.model.save(folder)
     HeldOut.of(trained.model, corpus, split, settings.training.seed).save(folder)
     _write_seen(folder, np.concatenate([_seen_in(corpus, split), *map(_seen_by, saved)]))
     content = {**description, "summary": asdict(summarise(corpus)), "result": _as_json(result), "machine": machine()}
+    if log.exists():
+        log.replace(folder / LOG)
+    else:
+        _forget([folder / LOG])
     write_json(folder / METRICS, content)
-    checkpoint.unlink(missing_ok=True)
-    for listener in listeners:
-        listener.measured(_figures(result))
+    _forget(_checkpoints(folder))
     return result
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints of a run, of which an ensemble has one for each member."""
+    return sorted(folder.glob(f"{Path(CHECKPOINT).stem}*{Path(CHECKPOINT).suffix}"))
+
+
+def _forget(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _figures(result: RunResult) -> dict[str, float]:
@@ -152,17 +201,15 @@ def _figures(result: RunResult) -> dict[str, float]:
 
 
 class _AtStart(Listener):
-    """Measures the model that training starts from, the first one if there are several."""
+    """Measures the model that training starts from."""
 
     def __init__(self, measure: Callable[[Model], Invariance | None]):
         self._measure = measure
-        self._is_first = True
         self.invariance: Invariance | None = None
 
     def built(self, model: Model) -> None:
-        if self._is_first and isinstance(model.method, GradientMethod):
+        if isinstance(model.method, GradientMethod):
             self.invariance = self._measure(model)
-        self._is_first = False
 
 
 def test_rows(folder: Path, corpus: Corpus) -> np.ndarray | None:
@@ -195,6 +242,13 @@ def _write_seen(folder: Path, texts: np.ndarray) -> None:
 
 def _refuse_leak(member: Path, corpus: Corpus, split: Split) -> None:
     """Refuse a saved member that has learnt from test rows which this split holds out."""
+    if not (member / SEEN).exists():
+        warnings.warn(
+            f"What the training of {member} has seen is not known ({SEEN} is missing): whether this split's test rows "
+            "are among it cannot be checked.",
+            MultidomainWarning,
+            stacklevel=2,
+        )
     keys = corpus.text_keys()[split.test]
     leaked = int((np.isin(keys, _seen_by(member)) & ~np.isin(keys, _seen_in(corpus, split))).sum())
     if leaked:

@@ -12,11 +12,12 @@ import typer
 from rich.console import Console
 
 from multidomain.config import CONFIG, TrainConfig, merged, read_config, template
-from multidomain.corpus import summarise
+from multidomain.corpus import Corpus, Split, check_trainable, summarise
 from multidomain.errors import ConfigError, counted
 from multidomain.files import whole_file
+from multidomain.pipeline import RunSettings
 from multidomain.report import console as shown
-from multidomain.runs import run_in_folder
+from multidomain.runs import RunResult, check_folder, run_in_folder
 from multidomain.training.history import Listener
 from multidomain.training.progress import progress_on
 from multidomain.training.tracking import MLflow, TensorBoard
@@ -130,7 +131,11 @@ def train_command(
             ),
             "split": _given({"fold": fold, "unlabelled": unlabelled or None}),
             "features": _given(
-                {"weighting": features, "max_features": max_features, "ngram_range": ngrams and (1, ngrams)}
+                {
+                    "weighting": features,
+                    "max_features": max_features,
+                    "ngram_range": None if ngrams is None else (1, ngrams),
+                }
             ),
             "words": _given({"vectors": vectors, "max_length": max_length}),
             "training": _given(
@@ -145,18 +150,29 @@ def train_command(
         }
     )
     chosen = TrainConfig.parse_all(merged(read_config(config) if config else {}, given))
+    torch.set_num_threads(chosen.threads)
+    how = {"resume": resume, "overwrite": overwrite, "smoke": smoke}
+    corpus, split, run = _understood(chosen, smoke)
+    if dry_run:
+        check_trainable(corpus, split)
+        check_folder(Path(chosen.output), run, **how)
+        out.print(f"dry run: nothing was trained; {chosen.output} would hold the model", soft_wrap=True)
+        return
     listeners: list[Listener] = [progress_on(err)]
     if tensorboard:
         listeners.append(TensorBoard(tensorboard))
     if mlflow:
         listeners.append(MLflow(mlflow, Path(chosen.output).name))
-    _train(chosen, listeners, resume=resume, overwrite=overwrite, dry_run=dry_run, smoke=smoke)
+    folder = Path(chosen.output)
+    result = run_in_folder(
+        folder, corpus, split, chosen.split_settings, run, device=chosen.device, listeners=listeners, **how
+    )
+    chosen.save(folder)
+    _show(result, chosen, corpus)
 
 
-def _train(
-    config: TrainConfig, listeners: Sequence[Listener], *, resume: bool, overwrite: bool, dry_run: bool, smoke: bool
-) -> None:
-    torch.set_num_threads(config.threads)
+def _understood(config: TrainConfig, smoke: bool) -> tuple[Corpus, Split, RunSettings]:
+    """Read and split the data, and say what was understood."""
     corpus, settings = config.load(), config.run
     if smoke:
         corpus = corpus.thinned(SMOKE_ROWS)
@@ -169,27 +185,17 @@ def _train(
     out.print(shown.split_table(corpus, split))
     for note in shown.split_notes(corpus, split):
         out.print(note, soft_wrap=True)
-    if dry_run:
-        out.print(f"dry run: nothing was trained; {config.output} would hold the model", soft_wrap=True)
-        return
-    folder = Path(config.output)
-    result = run_in_folder(
-        folder,
-        corpus,
-        split,
-        config.split_settings,
-        settings,
-        device=config.device,
-        resume=resume,
-        overwrite=overwrite,
-        listeners=listeners,
-    )
-    config.save(folder)
+    return corpus, split, settings
+
+
+def _show(result: RunResult, config: TrainConfig, corpus: Corpus) -> None:
+    """Say how it went and what to type next."""
     out.print(shown.kept_line(result.best_epoch, result.epochs, result.chosen, result.seconds))
     if result.test:
         out.print(shown.evaluation_table(result.test, f"{config.method} on the test rows of {corpus.name}"))
     for line in shown.invariance_lines(result.invariance_before, result.invariance):
         out.print(line, soft_wrap=True)
+    folder = config.output
     out.print(f"model, metrics, log and settings ({CONFIG}): {folder}", soft_wrap=True)
     out.print(f"next: multidomain report {folder}    # a page to look at and to show", soft_wrap=True)
     out.print(f"      multidomain predict {folder} FILE.csv -o predicted.csv", soft_wrap=True)

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from multidomain.corpus import Corpus, corpus_from_rows
-from multidomain.errors import ConfigError
+from multidomain.errors import ConfigError, MultidomainWarning
 from multidomain.model import Model, join_models
 from multidomain.pipeline import RunSettings, train_model
 from multidomain.runs import SplitSettings, run_in_folder
+from multidomain.training.history import Epoch, Listener
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -153,3 +154,59 @@ def test_classes_must_be_the_same(members: dict[str, Model]):
 def test_members_that_cannot_be(given: object, message: str):
     with pytest.raises(ConfigError, match=message):
         RunSettings(method="ensemble", method_settings={"members": given}).complete()
+
+
+def test_a_leak_inside_an_inner_ensemble_is_found(saved: list[Path], tmp_path: Path):
+    inner = {"method": "ensemble", "settings": {"members": [str(saved[0]), "lr"]}}
+    settings = RunSettings(method="ensemble", method_settings={"members": ["lr", inner]})
+    other = SplitSettings(seed=1)
+    with pytest.raises(ConfigError, match="has seen"):
+        run_in_folder(tmp_path / "joined", CORPUS, other.split(CORPUS), other, settings)
+
+
+def test_a_member_whose_training_is_not_known_is_told(members: dict[str, Model], tmp_path: Path):
+    for name in ("tf-idf", "counts"):
+        members[name].save(tmp_path / name)
+    with pytest.warns(MultidomainWarning, match="cannot be checked"):
+        join_saved([tmp_path / "tf-idf", tmp_path / "counts"], tmp_path / "joined")
+
+
+def test_an_ensemble_does_not_replace_its_own_member(saved: list[Path]):
+    settings = RunSettings(method="ensemble", method_settings={"members": [str(folder) for folder in saved]})
+    with pytest.raises(ConfigError, match="is a member of the ensemble"):
+        run_in_folder(saved[0], CORPUS, SPLIT, SplitSettings(), settings, overwrite=True)
+
+
+class Stop(Listener):
+    """Ends the second network in its second epoch."""
+
+    networks = 0
+
+    def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+        self.networks += 1
+
+    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+        if (self.networks, epoch.epoch) == (2, 2):
+            raise KeyboardInterrupt
+
+
+def ensemble(lam: float) -> RunSettings:
+    members = [{"method": name, "settings": {**SMALL, "lam": lam}} for name in ("man-nll", "man-l2")]
+    training = {"max_epochs": 3, "checkpoint_seconds": 0}
+    return RunSettings(method="ensemble", method_settings={"members": members}, training=training)
+
+
+def test_an_ensemble_that_was_stopped_goes_on_or_is_replaced(tmp_path: Path):
+    def run(name: str, lam: float = 0.1, **options: object) -> np.ndarray:
+        run_in_folder(tmp_path / name, CORPUS, SPLIT, SplitSettings(), ensemble(lam), **options)
+        return Model.load(tmp_path / name).predict_proba(TEXTS, DOMAINS)
+
+    with pytest.raises(KeyboardInterrupt):
+        run("stopped", listeners=[Stop()])
+    with pytest.raises(ConfigError, match="holds a run already"):
+        run("stopped")
+    shutil.copytree(tmp_path / "stopped", tmp_path / "replaced")
+    np.testing.assert_array_equal(run("stopped", resume=True), run("whole"))
+    assert len((tmp_path / "stopped" / "log.jsonl").read_text().splitlines()) == 6
+    np.testing.assert_array_equal(run("replaced", lam=0.5, overwrite=True), run("whole too", lam=0.5))
+    assert not list(tmp_path.glob("*/checkpoint*"))

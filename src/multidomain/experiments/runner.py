@@ -237,9 +237,8 @@ def execute(run: Run, work: Path) -> Record:
     recipe = load_recipe(run.table)
     corpus = _corpus(recipe.experiment.corpus, run.smoke)
     split = recipe.experiment.split(corpus, run.place)
-    kept = work / run.key(corpus)
-    checkpoint = kept.with_suffix(".safetensors")
-    members = [work / replace(run, row=row).key(corpus) for row in recipe.members_of(run.row)]
+    checkpoint = work / f"{run.key(corpus)}.safetensors"
+    members = [_kept_model(replace(run, row=row), corpus, work) for row in recipe.members_of(run.row)]
     settings = run.row.run_settings(run.seed or 0)
     if members and all(is_model_folder(folder) for folder in members):
         saved = {"members": [{"folder": str(folder)} for folder in members]}
@@ -248,8 +247,9 @@ def execute(run: Run, work: Path) -> Record:
     trained = train_model(corpus, split, settings, device="cpu", checkpoint_path=checkpoint)
     seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
     if any(run.row in recipe.members_of(row) for row in recipe.rows):
-        trained.model.save(kept)
-    checkpoint.unlink(missing_ok=True)
+        trained.model.save(_kept_model(run, corpus, work))
+    for path in work.glob(f"{checkpoint.stem}*.safetensors"):  # an ensemble has one for each member
+        path.unlink()
     for folder in members:
         shutil.rmtree(folder, ignore_errors=True)
     return {
@@ -265,6 +265,11 @@ def execute(run: Run, work: Path) -> Record:
         "code": code_hash(),
         "machine": machine(),
     }
+
+
+def _kept_model(run: Run, corpus: Corpus, work: Path) -> Path:
+    """Return where a model waits for the ensemble that joins it; one of other code is not joined."""
+    return work / f"{run.key(corpus)}-{code_hash()[:8]}"
 
 
 @cache

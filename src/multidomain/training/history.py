@@ -78,5 +78,8 @@ class Listener:
     def ended(self) -> None:
         """Training has ended, as planned or by an error."""
 
+    def failed(self) -> None:
+        """The run has been stopped or has failed; what was saved before is as it was."""
+
     def measured(self, figures: Mapping[str, float]) -> None:
         """The model that was kept has been measured and saved; the run is over."""

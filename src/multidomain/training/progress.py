@@ -40,9 +40,9 @@ class ProgressBar(Listener):
 
     def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
         self._max_epochs, self._iterations = max_epochs, iterations
-        for task in self._of_preparation.values():
-            self._bar.remove_task(task)
-        self._of_preparation = {}
+        for earlier in self._bar.task_ids:  # preparation, or another member of an ensemble
+            self._bar.remove_task(earlier)
+        self._of_preparation, self._best = {}, None
         self._task = self._new_task(f"epoch {len(past) + 1}/{max_epochs}", max_epochs * iterations)
         self._bar.update(self._task, completed=len(past) * iterations)
 

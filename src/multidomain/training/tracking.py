@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import warnings
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from multidomain.errors import ConfigError
+from multidomain.errors import ConfigError, MultidomainWarning
 from multidomain.training.history import Epoch, Listener
+
+_NOT_IN_NAMES = re.compile(r"[^\w\-. :/]", re.ASCII)  # of MLflow
 
 
 class TensorBoard(Listener):
@@ -41,12 +47,12 @@ class TensorBoard(Listener):
 
 
 class MLflow(Listener):
-    """A run in MLflow, on a server, in a data base or in a folder.
+    """A run in MLflow, on a server or in a folder.
 
     Parameters
     ----------
     uri
-        Where MLflow keeps its runs, as its ``tracking_uri``.
+        Address of a server, or a folder.
     name
         What to call the run.
     """
@@ -56,6 +62,9 @@ class MLflow(Listener):
             import mlflow
         except ImportError:
             raise ConfigError("MLflow is not installed: pip install 'multidomain[mlflow]'.") from None
+        if "://" not in uri or uri.startswith("file:"):
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow asks for it, to be sure that it is meant
+        self._fault: type[Exception] = mlflow.MlflowException
         try:
             self._client = mlflow.MlflowClient(tracking_uri=uri)
             found = self._client.get_experiment_by_name(experiment)
@@ -65,24 +74,39 @@ class MLflow(Listener):
         self._name = name
         self._tried = 0
 
+    @cached_property
+    def _run(self) -> str:
+        return self._client.create_run(self._experiment, run_name=self._name).info.run_id
+
     def described(self, run: Mapping[str, Any]) -> None:
-        self._run = self._client.create_run(self._experiment, run_name=self._name).info.run_id
         for name, value in _flat(run):
-            self._client.log_param(self._run, name, value)
+            self._tell("log_param", _NOT_IN_NAMES.sub("_", name), value)
 
     def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
         for name, value in _figures(epoch):
-            self._client.log_metric(self._run, name, value, step=epoch.epoch)
+            self._log(name, value, epoch.epoch)
 
     def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         self._tried += 1
         if dev_accuracy is not None:
-            self._client.log_metric(self._run, "dev/accuracy", dev_accuracy, step=self._tried)
+            self._log("dev/accuracy", dev_accuracy, self._tried)
 
     def measured(self, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
-            self._client.log_metric(self._run, name, value)
-        self._client.set_terminated(self._run)
+            self._log(name, value, 0)
+        self._tell("set_terminated")
+
+    def failed(self) -> None:
+        self._tell("set_terminated", "FAILED")
+
+    def _log(self, name: str, value: float, step: int) -> None:
+        self._tell("log_metric", _NOT_IN_NAMES.sub("_", name), value, step=step)
+
+    def _tell(self, what: str, *arguments: Any, **options: Any) -> None:
+        try:
+            getattr(self._client, what)(self._run, *arguments, **options)
+        except self._fault as error:  # a run is worth more than its curves
+            warnings.warn(f"MLflow could not be told: {error}", MultidomainWarning, stacklevel=3)
 
 
 def _figures(epoch: Epoch) -> Iterator[tuple[str, float]]:
