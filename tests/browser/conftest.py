@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # the same model and servers as for the API
 
-from serving import Server, serving, trained_model
+from serving import Server, domain_specific_model, serving, trained_model
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -31,6 +31,11 @@ _ARGUMENTS = [
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return trained_model(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def domain_specific_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return domain_specific_model(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -107,6 +107,38 @@ def test_all_domains_are_compared_at_once(page: Page, server: Server) -> None:
         assert ("no labels" in rows.nth(i).inner_text()) == (domain == "shoes")
 
 
+def test_a_model_that_needs_a_domain_is_never_asked_without_one(browser: Browser, domain_specific_folder: Path) -> None:
+    domains = ["books", "kitchen", "electronics", "shoes"]
+    with serving(domain_specific_folder) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        expect(page.locator("#domain option")).to_have_text(domains)
+        expect(page.locator("#file-domain option")).to_have_text(["As its domain column says", *domains])
+        page.get_by_label("Text", exact=True).fill(TEXT)
+        page.get_by_role("button", name="Predict").click()
+        expect(page.locator("#answer-domain")).to_have_text("Domain: books")
+        expect(page.locator("#words .word").first).to_be_visible()
+        page.get_by_role("button", name="Compare domains").click()
+        expect(page.locator("#comparison-table tbody th")).to_have_text(domains)
+        expect(page.locator("#comparison-said")).to_contain_text("4 domains: ")
+        expect(page.locator("#text-message")).to_be_empty()
+        page.close()
+
+
+def test_who_asks_before_the_token_is_given_gets_a_domain_that_the_model_needs(
+    browser: Browser, domain_specific_folder: Path
+) -> None:
+    with serving(domain_specific_folder, token=TOKEN) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        expect(page.get_by_label("This server asks for an access token")).to_be_focused()
+        predict(page, TEXT)
+        page.get_by_label("This server asks for an access token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        expect(page.locator("#answer-domain")).to_have_text("Domain: books")
+        page.close()
+
+
 def test_a_csv_comes_back_with_predictions(page: Page, server: Server, tmp_path: Path) -> None:
     content = 'id,text,domain\n1,"It is heavy, ""really"".\nYes",kitchen\n2,<b>awful</b>,cars\n3,,books\n' + "".join(
         f"{i},fine,books\n" for i in range(4, 20)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import Server, serving, trained_model
+from serving import Server, domain_specific_model, serving, trained_model
 
 from multidomain import cli
 from multidomain.corpus import Corpus, load_corpus
@@ -20,6 +20,11 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return trained_model(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def domain_specific_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return domain_specific_model(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import pytest
 
 TOKEN = "a-token-for-tests"
 _TRAINING = ["--unlabelled", "shoes", "--set", "hidden=32", "--set", "lr=0.005", "--epochs", "6", "--seed", "1"]
+_DOMAIN_SPECIFIC = ["--method", "lr", "--set", "category=domain-specific"]
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,27 @@ class Server:
 
 def trained_model(folders: pytest.TempPathFactory) -> Path:
     """Return the folder of a model that the real command has trained; once for all tests."""
-    folder = folders.getbasetemp() / "served-model"
+    return _trained(folders.getbasetemp() / "served-model", _TRAINING)
+
+
+def domain_specific_model(folders: pytest.TempPathFactory) -> Path:
+    """Return the same of a model that refuses texts of no known domain."""
+    return _trained(folders.getbasetemp() / "domain-specific-model", _DOMAIN_SPECIFIC)
+
+
+def _trained(folder: Path, options: list[str]) -> Path:
     if not (folder / "metrics.json").exists():
-        command = [sys.executable, "-m", "multidomain", "train", "demo", "-o", str(folder), *_TRAINING]
+        command = [sys.executable, "-m", "multidomain", "train", "demo", "-o", str(folder), *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     return folder
 
 
 @contextmanager
-def serving(model: Path, *options: str, token: str | None = None, port: int = 0) -> Iterator[Server]:
-    """Serve a model; at the end the server must stop cleanly and have complained of nothing."""
+def serving(
+    model: Path, *options: str, token: str | None = None, port: int = 0, complaint: str = ""
+) -> Iterator[Server]:
+    """Serve a model; at the end the server must stop cleanly and have complained of what is expected, or nothing."""
     command = [sys.executable, "-m", "multidomain", "serve", str(model), "--port", str(port), *options]
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=_environment(token))
@@ -63,7 +74,7 @@ def serving(model: Path, *options: str, token: str | None = None, port: int = 0)
                 process.stdout.close()
         errors.seek(0)
         said = errors.read()
-    assert said == ""
+    assert complaint in said if complaint else said == ""
     assert code == 0
 
 

@@ -46,11 +46,16 @@ def test_every_request_has_examples_that_the_server_answers(
 @pytest.mark.parametrize("path", BODIES)
 def test_error_answers_are_documented_in_the_one_shape(document: dict[str, Any], path: str) -> None:
     responses = document["paths"][path]["post"]["responses"]
-    assert {"200", "401", "413", "422", "503"} == responses.keys()
-    for status in ("401", "413", "422", "503"):
+    assert {"200", "401", "413", "421", "422", "503"} == responses.keys()
+    for status in responses.keys() - {"200"}:
         content = responses[status]["content"]["application/json"]
         assert content["schema"] == {"$ref": "#/components/schemas/ErrorResponse"}
         assert content["example"]["error"].keys() == {"code", "message"}
+
+
+def test_every_endpoint_says_that_it_may_be_asked_under_a_wrong_name(document: dict[str, Any]) -> None:
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    assert all("421" in operation["responses"] for operation in operations)
 
 
 @pytest.mark.parametrize(

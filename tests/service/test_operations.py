@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 
 import httpx
+import pytest
+from serving import serving
 
 from multidomain.version import __version__
 
@@ -94,6 +96,27 @@ def test_model_facts_are_those_of_the_folder(client: httpx.Client, model_folder:
         assert domain["test"] == {name: score[name] for name in ("accuracy", "macro_f1", "rows")}
     assert facts["accuracy"] == metrics["result"]["test"]["accuracy"]
     assert facts["limits"]["max_texts"] == 1000
+    assert facts["answers_without_domain"] is True
+
+
+def test_model_facts_say_that_a_domain_specific_model_needs_a_domain(domain_specific_folder: Path) -> None:
+    with serving(domain_specific_folder) as server:
+        assert httpx.get(f"{server.url}/v1/model").json()["answers_without_domain"] is False
+        refused = httpx.post(f"{server.url}/v1/predict", json={"text": "fine"})
+        answered = httpx.post(f"{server.url}/v1/predict", json={"text": "fine", "domain": "books"})
+    assert refused.status_code == 422
+    assert "Name one of these" in refused.json()["error"]["message"]
+    assert answered.json()["predictions"][0]["domain"] == "books"
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/healthz"])
+def test_head_answers_like_get_without_a_body(client: httpx.Client, path: str) -> None:
+    got, head = client.get(path), client.head(path)
+    assert head.status_code == 200
+    assert head.content == b""
+    for name in ("content-type", "content-length", "x-frame-options"):
+        assert head.headers[name] == got.headers[name]
+    assert client.get(path).content == got.content  # nothing is left on the connection
 
 
 def test_every_answer_has_the_safe_headers(client: httpx.Client) -> None:

@@ -62,6 +62,24 @@ def test_warnings_of_the_model_are_not_lost(client: httpx.Client) -> None:
     assert "multidomain-warnings" not in response.headers
 
 
+def test_a_long_cell_makes_no_long_header(client: httpx.Client) -> None:
+    response = client.post("/v1/predict/csv", content=f"text,domain\nfine,{'x' * 100_000}\nwell,cars\n")
+    assert response.status_code == 200
+    long, short = json.loads(response.headers["multidomain-warnings"])
+    assert long == f"Domain '{'x' * 189}..."
+    assert short.endswith("Known domains: 'books', 'kitchen', 'electronics', 'shoes'.")
+
+
+@pytest.mark.parametrize("name", ["cars", "\N{CHEESE WEDGE}" * 300])
+def test_many_warnings_make_no_long_header_and_those_left_out_are_counted(client: httpx.Client, name: str) -> None:
+    rows = "".join(f"fine,{i} {name}\n" for i in range(100))
+    header = client.post("/v1/predict/csv", content=f"text,domain\n{rows}").headers["multidomain-warnings"]
+    assert 1_500 < len(header) < 4_100
+    *shown, last = json.loads(header)
+    assert shown[0].startswith("Domain '0 ")
+    assert last == f"And {100 - len(shown)} more warnings."
+
+
 def test_columns_and_encoding_can_be_said(client: httpx.Client) -> None:
     content = "was,wo\nKäse,books\n".encode("cp1252")
     query = {"text_column": "was", "domain_column": "wo", "encoding": "cp1252"}
@@ -81,7 +99,7 @@ def test_columns_and_encoding_can_be_said(client: httpx.Client) -> None:
         (b"text,domain\nfine\n", {}, "body.csv, row 2 has 1 cell, expected 2"),
         (b'text\n"fine\n', {}, "a double quote opens a cell and is never closed"),
         (b"text\n\xff\n", {}, "byte 0xff is not utf-8"),
-        (b"text\nfine\n", {"encoding": "utf-16"}, "body.csv is not utf-16"),
+        (b"text\nfine\n", {"encoding": "utf-16"}, "body.csv, after row 0: the bytes are not utf-16"),
         (b"text,prediction\na,b\n", {}, "has a column 'prediction' already"),
         (b"text,domain\nfine,cars\n", {"unknown_domain": "error"}, "Domain 'cars' was not in training"),
         (b"text\nfine\n", {"text_column": "txt"}, "has no column 'txt'"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
@@ -22,10 +22,10 @@ from multidomain.service.bodies import BodyLimit
 from multidomain.service.faults import handle_faults
 from multidomain.service.limits import Limits
 from multidomain.service.metrics import Measured, Metrics
-from multidomain.service.predictor import Predictor
+from multidomain.service.predictor import Predictor, answers_without_domain
 from multidomain.service.routes import Service, router
 from multidomain.service.schemas import DomainFacts, ModelFacts, Scores
-from multidomain.service.security import SafeHeaders, TokenRequired
+from multidomain.service.security import OwnHostsOnly, SafeHeaders, TokenRequired
 from multidomain.service.tables import Tables
 from multidomain.service.threads import OneByOne, warnings_by_thread
 from multidomain.version import __version__
@@ -42,7 +42,13 @@ _MOST_BATCHES, _MOST_TABLES, _MOST_EXPLANATIONS = 1, 8, 32
 
 
 def create_app(
-    model: Model, facts: ModelFacts, limits: Limits, *, token: str | None = None, threads: int = 1
+    model: Model,
+    facts: ModelFacts,
+    limits: Limits,
+    *,
+    token: str | None = None,
+    hosts: Collection[str] | None = None,
+    threads: int = 1,
 ) -> SafeHeaders:
     """Return the service as an ASGI app.
 
@@ -54,6 +60,8 @@ def create_app(
         What ``/v1/model`` answers; see `model_facts`.
     token
         What requests must carry; None asks for none.
+    hosts
+        Names under which the server is asked, see `own_hosts`; None takes any.
     threads
         How many threads torch may use.
     """
@@ -80,12 +88,14 @@ def create_app(
     handle_faults(app)
     app.include_router(router)
     for path, (name, media_type) in _PAGE.items():
-        app.add_api_route(path, _page(name, media_type), include_in_schema=False, methods=["GET"])
+        app.add_api_route(path, _page(name, media_type), include_in_schema=False, methods=["GET", "HEAD"])
     if token is not None:
         _document_token(app)
     inner: ASGIApp = BodyLimit(app, limits.max_body_bytes)
     if token is not None:
         inner = TokenRequired(inner, token, OPEN_PATHS)
+    if hosts is not None:
+        inner = OwnHostsOnly(inner, hosts)
     return SafeHeaders(Measured(inner, metrics))
 
 
@@ -110,6 +120,7 @@ def model_facts(folder: Path, model: Model, limits: Limits) -> ModelFacts:
             DomainFacts(name=name, labelled=name in model.labelled_domains, test=scores.get(name))
             for name in model.domains
         ],
+        answers_without_domain=answers_without_domain(model),
         accuracy=test.get("accuracy"),
         limits=limits.model_dump(include={"max_body_bytes", "max_texts", "max_text_length", "max_explain_length"}),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import ipaddress
 import signal
 import sys
 import warnings
@@ -47,7 +46,7 @@ def serve_command(
     """
     _refuse_without_extra()
     from multidomain.service.app import create_app, model_facts
-    from multidomain.service.security import token_from_environment
+    from multidomain.service.security import is_this_machine_only, own_hosts, token_from_environment
     from multidomain.service.server import Server, listen, url_of
 
     given: dict[str, Any] = {
@@ -61,15 +60,16 @@ def serve_command(
     }
     limits = Limits.parse(given, "limits")
     token = token_from_environment()
-    if token is None and not _is_this_machine(host):
-        warnings.warn(
-            f"Listening on {host} without a token: whoever reaches this machine can use the model. Set "
-            "MULTIDOMAIN_TOKEN to ask for one.",
-            MultidomainWarning,
-            stacklevel=1,
-        )
     torch.set_num_threads(threads)
     with listen(host, port) as listener:
+        hosts = own_hosts(host, listener) if token is None and is_this_machine_only(listener) else None
+        if token is None and hosts is None:
+            warnings.warn(
+                f"Listening on {host} without a token: whoever reaches this machine can use the model. Set "
+                "MULTIDOMAIN_TOKEN to ask for one.",
+                MultidomainWarning,
+                stacklevel=1,
+            )
         loaded = Model.load(model)
         if loaded.features.vocabulary is None:
             raise ConfigError(f"{model} was trained on vectors, and the service reads texts. Serve a model of texts.")
@@ -81,7 +81,7 @@ def serve_command(
             out.print(f"{model}: {loaded.method_name}, {domains}, {len(loaded.classes)} classes", soft_wrap=True)
             out.print(f"serving at {url} (API: {url}/openapi.json); stop with Ctrl+C", soft_wrap=True)
 
-        app = create_app(loaded, facts, limits, token=token, threads=threads)
+        app = create_app(loaded, facts, limits, token=token, hosts=hosts, threads=threads)
         gc.collect()
         gc.freeze()  # libraries and model stay; to look through them again and again held requests up for 0.3 s
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # what uvicorn hands the signal on to when it is done
@@ -97,10 +97,3 @@ def _refuse_without_extra() -> None:
         raise ConfigError(
             f"The service needs {error.name}, which is not installed. Run: pip install 'multidomain[serve]'"
         ) from None
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

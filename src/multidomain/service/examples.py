@@ -33,6 +33,11 @@ TABLE: dict[str, Any] = {
 _MESSAGES = {
     401: ("The token is missing or wrong.", "unauthorized", "This server asks for a token."),
     413: ("The body is too large.", "body_too_large", "The body is larger than 10,000,000 bytes."),
+    421: (
+        "Without a token the server answers only under its own names, such as localhost.",
+        "unknown_host",
+        "This server has no token, so it answers only as 'localhost', '127.0.0.1', '[::1]'.",
+    ),
     422: ("The request cannot be used; the message says where and why.", "blank_text", "'text' is blank."),
     503: ("Too much waits already; try again after a moment.", "too_busy", "2,000 texts of other requests wait."),
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from multidomain.errors import DataError
+from multidomain.errors import DataError, MultidomainWarning
 from multidomain.explanation import explain
 from multidomain.model import Model, UnknownDomain
 from multidomain.service.faults import ApiError
@@ -31,6 +32,20 @@ class Answer:
     probabilities: np.ndarray  # (classes,)
     domain: str | None
     warnings: tuple[str, ...]
+
+
+def answers_without_domain(model: Model) -> bool:
+    """Tell whether a model answers a text of no known domain; one that has no shared features refuses.
+
+    It is asked once, before the server starts: to silence warnings as is done here is not safe between threads.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MultidomainWarning)
+        try:
+            model.predict_proba(["a text"], [None])
+        except DataError:
+            return False
+    return True
 
 
 class Predictor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -28,10 +27,8 @@ from multidomain.service.schemas import (
     PredictResponse,
     prediction_json,
 )
-from multidomain.service.tables import TableOptions, Tables
+from multidomain.service.tables import TableOptions, Tables, warnings_header
 from multidomain.service.threads import OneByOne
-
-_MOST_WARNINGS = 10
 
 router = APIRouter()
 
@@ -56,7 +53,7 @@ async def _service(request: Request) -> Service:
 Serving = Annotated[Service, Depends(_service)]
 
 
-@router.post("/v1/predict", response_model=PredictResponse, responses=examples.errors(401, 413, 422, 503))
+@router.post("/v1/predict", response_model=PredictResponse, responses=examples.errors(401, 413, 421, 422, 503))
 async def predict(asked: Annotated[PredictRequest, Body(openapi_examples=examples.PREDICT)], service: Serving) -> Any:
     """Predict one text or several, with a domain for all (`domain`) or for each (`domains`)."""
     question = asked.question()
@@ -67,7 +64,7 @@ async def predict(asked: Annotated[PredictRequest, Body(openapi_examples=example
     return JSONResponse({"predictions": [prediction_json(answer, classes) for answer in answers]})
 
 
-@router.post("/v1/explain", response_model=ExplainResponse, responses=examples.errors(401, 413, 422, 503))
+@router.post("/v1/explain", response_model=ExplainResponse, responses=examples.errors(401, 413, 421, 422, 503))
 async def explain(asked: Annotated[ExplainRequest, Body(openapi_examples=examples.EXPLAIN)], service: Serving) -> Any:
     """Say what each word of a text adds to the answer, through shared and through private features."""
     check_length(asked.text, "'text'", service.limits.max_explain_length)
@@ -91,11 +88,11 @@ async def explain(asked: Annotated[ExplainRequest, Body(openapi_examples=example
                 },
                 "Multidomain-Warnings": {
                     "schema": {"type": "string"},
-                    "description": f"What the model had to say: a JSON list of at most {_MOST_WARNINGS} texts.",
+                    "description": "What the model had to say: a JSON list of texts, cut to some 4 kB.",
                 },
             },
         },
-        **examples.errors(401, 413, 422, 503),
+        **examples.errors(401, 413, 421, 422, 503),
     },
     openapi_extra=examples.TABLE,
 )
@@ -123,17 +120,18 @@ async def predict_csv(
     service.metrics.predicted(table.rows - table.without_text)
     headers = {"Multidomain-Rows": str(table.rows), "Multidomain-Rows-Without-Text": str(table.without_text)}
     if table.warnings:
-        headers["Multidomain-Warnings"] = json.dumps(table.warnings[:_MOST_WARNINGS])
+        headers["Multidomain-Warnings"] = warnings_header(table.warnings)
     return Response(table.content, media_type="text/csv; charset=utf-8", headers=headers)
 
 
-@router.get("/v1/model", response_model=ModelFacts, responses=examples.errors(401))
+@router.get("/v1/model", response_model=ModelFacts, responses=examples.errors(401, 421))
 async def model(service: Serving) -> Any:
     """Describe the model: method, classes, domains and how good it was in each."""
     return service.facts
 
 
-@router.get("/healthz", response_model=Health)
+@router.head("/healthz", include_in_schema=False)
+@router.get("/healthz", response_model=Health, responses=examples.errors(421))
 async def healthz() -> Any:
     """Tell that the server answers; needs no token."""
     return {"status": "ok"}
@@ -142,7 +140,10 @@ async def healthz() -> Any:
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"description": "Prometheus text format.", "content": {"text/plain": {}}}, **examples.errors(401)},
+    responses={
+        200: {"description": "Prometheus text format.", "content": {"text/plain": {}}},
+        **examples.errors(401, 421),
+    },
 )
 async def metrics(service: Serving) -> Response:
     """Count and time requests, in the text format of Prometheus."""

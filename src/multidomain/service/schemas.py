@@ -22,7 +22,10 @@ Name = Annotated[str, AfterValidator(_characters)]
 Text = Annotated[Name, Field(json_schema_extra={"pattern": r"\S"}, description="A text; not blank.")]
 Domain = Annotated[
     Name | None,
-    Field(description="Name of a domain. null: the text is answered from the shared features alone."),
+    Field(
+        description="Name of a domain. null: the text is answered from the shared features alone, or refused if the "
+        "model has none (`answers_without_domain` of /v1/model)."
+    ),
 ]
 OnUnknown = Annotated[
     Literal["shared", "error"],
@@ -157,6 +160,9 @@ class ModelFacts(BaseModel):
     version: Annotated[str, Field(description="Of multidomain.")]
     classes: list[str]
     domains: list[DomainFacts]
+    answers_without_domain: Annotated[
+        bool, Field(description="Whether texts of no known domain are answered; if not, they are refused with 422.")
+    ]
     accuracy: Annotated[float | None, Field(description="Mean of the domains' test accuracies, if measured.")]
     limits: Annotated[dict[str, int], Field(description="What one request may ask for.")]
 

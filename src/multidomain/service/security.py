@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import os
+import re
+import socket
 from collections.abc import Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from multidomain.errors import ConfigError
+from multidomain.errors import ConfigError, quoted
 from multidomain.service.faults import ApiError
 
 TOKEN_VARIABLE = "MULTIDOMAIN_TOKEN"
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_PORT = re.compile(r":\d*$")
 _HEADERS = [
     (
         b"content-security-policy",
@@ -36,6 +41,47 @@ def token_from_environment() -> str | None:
         what = "is empty" if not token else "holds blanks or characters outside of ASCII, which a header cannot carry"
         raise ConfigError(f"{TOKEN_VARIABLE} {what}. Set it to a token, or unset it to serve without one.")
     return token
+
+
+def is_this_machine_only(listener: socket.socket) -> bool:
+    """Tell whether nobody on another machine can connect; the address decides, whatever name it was given by."""
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+
+
+def own_hosts(host: str, listener: socket.socket) -> tuple[str, ...]:
+    """Return the names under which a server of this machine alone is asked, as the header ``Host`` has them."""
+    given = [host, listener.getsockname()[0]]
+    names = [f"[{name}]" if ":" in name else name for name in given]
+    return tuple(dict.fromkeys([*_LOOPBACK_NAMES, *(name.lower() for name in names)]))
+
+
+class OwnHostsOnly:
+    """Refuses requests that were sent to another name than the server's own.
+
+    A web page can let its own name point to 127.0.0.1 (DNS rebinding). The browser of someone on this machine then
+    takes the server for a part of that page and lets the page read the answers. It still sends the page's name.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app = app
+        self._hosts = tuple(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        asked = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        if asked and all(_PORT.sub("", host).lower() in self._hosts for host in asked):
+            await self._app(scope, receive, send)
+            return
+        error = ApiError(
+            421,
+            "unknown_host",
+            f"This server has no token, so it answers only as {quoted(self._hosts)}, and the header 'Host' of the "
+            f"request is {ascii(asked[0][:100]) if asked else 'missing'}. Use one of these names, or set "
+            f"{TOKEN_VARIABLE} and start the server again.",
+        )
+        await error.response()(scope, receive, send)
 
 
 class TokenRequired:

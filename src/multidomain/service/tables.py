@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 
 from multidomain.bulk import predict_file
 from multidomain.corpus import Columns
-from multidomain.errors import ConfigError, DataError
+from multidomain.errors import ConfigError, DataError, counted
 from multidomain.model import Model, UnknownDomain
 from multidomain.service.faults import ApiError
 from multidomain.service.threads import OneByOne, said_here
@@ -23,6 +24,8 @@ _PARAMETERS = (
     "What the message calls --text-column, --domain-column or --encoding is a query parameter here: text_column, "
     "domain_column, encoding."
 )
+_LONGEST_WARNING = 200  # characters
+_MOST_WARNING_BYTES = 4_000  # clients and proxies give up on headers of some 8 kB, and there are others
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,23 @@ class Tables:
                 encoding=options.encoding,
             )
             return PredictedTable(target.read_bytes(), done.rows, done.without_text, list(model.said))
+
+
+def warnings_header(warnings: Sequence[str]) -> str:
+    """Return warnings as a JSON list that fits into a header; a last text says how many were left out.
+
+    They quote what stands in the table, which may be of any length.
+    """
+    shown: list[str] = []
+    size = 0
+    for warning in warnings:
+        cut = warning if len(warning) <= _LONGEST_WARNING else f"{warning[: _LONGEST_WARNING - 3]}..."
+        size += len(json.dumps(cut)) + 2  # what is not ASCII takes six bytes or twelve
+        if size > _MOST_WARNING_BYTES:
+            shown.append(f"And {counted(len(warnings) - len(shown), 'more warning')}.")
+            break
+        shown.append(cut)
+    return json.dumps(shown)
 
 
 class _ElsewhereModel(Model):

@@ -7,6 +7,7 @@ const PREVIEW_ROWS = 5;
 const $ = (id) => document.getElementById(id);
 let facts = null; // what the server says about its model
 let explained = null;
+const unknownDomain = $("domain").options[0]; // offered only if the model answers without a domain
 
 /* Building pieces of the page */
 
@@ -66,9 +67,11 @@ function textOrNull() {
 async function predict() {
   const text = textOrNull();
   if (text === null) return;
-  const domain = $("domain").value || null;
+  const chosen = $("domain").value || null;
   await act("predict", { busy: [$("predict"), $("answer")], message: $("text-message") }, async (isLatest) => {
     await needFacts();
+    // Who asked before the model was known could not choose yet.
+    const domain = chosen ?? (facts.answers_without_domain ? null : $("domain").value);
     const { predictions } = await askJson("v1/predict", { text, domain });
     if (!isLatest()) return;
     showPrediction(predictions[0], domain);
@@ -157,7 +160,8 @@ async function compare() {
   if (text === null) return;
   await act("compare", { busy: [$("compare"), $("comparison")], message: $("text-message") }, async (isLatest) => {
     await needFacts();
-    const domains = [...facts.domains.map((domain) => domain.name), null];
+    const domains = facts.domains.map((domain) => domain.name);
+    if (facts.answers_without_domain) domains.push(null);
     const predictions = [];
     for (let start = 0; start < domains.length; start += facts.limits.max_texts) {
       const part = domains.slice(start, start + facts.limits.max_texts);
@@ -165,14 +169,15 @@ async function compare() {
       predictions.push(...(await askJson("v1/predict", body)).predictions);
     }
     if (!isLatest()) return;
-    showComparison(domains, predictions);
+    showComparison(predictions);
   });
 }
 
-function showComparison(domains, predictions) {
+function showComparison(predictions) {
   const labels = new Set(predictions.map((prediction) => prediction.label));
   const answers = labels.size === 1 ? `the same answer, ${predictions[0].label}` : "answers that differ";
-  $("comparison-said").textContent = `${counted(domains.length - 1, "domain")} and an unknown one: ${answers}.`;
+  const unknown = predictions.length > facts.domains.length ? " and an unknown one" : "";
+  $("comparison-said").textContent = `${counted(facts.domains.length, "domain")}${unknown}: ${answers}.`;
   $("comparison-table").tBodies[0].replaceChildren(
     ...predictions.map((prediction, i) => {
       const all = Object.entries(prediction.probabilities).map(([name, p]) => `${name} ${percent(p)}`);
@@ -278,13 +283,14 @@ async function loadFacts() {
 function showFacts() {
   const { name, method, version, classes, domains, accuracy } = facts;
   $("model-line").textContent = `${name} · ${method} · ${counted(domains.length, "domain")} · ${classes.length} classes`;
-  for (const select of [$("domain"), $("file-domain")]) {
+  const domainFirst = facts.answers_without_domain ? [unknownDomain] : [];
+  for (const [select, first] of [[$("domain"), domainFirst], [$("file-domain"), [$("file-domain").options[0]]]]) {
     const chosen = select.value;
     const options = domains.map((domain) =>
       make("option", { value: domain.name, text: domain.name + (domain.labelled ? "" : " (no labels)") }),
     );
-    select.replaceChildren(select.options[0], ...options);
-    select.value = domains.some((domain) => domain.name === chosen) ? chosen : "";
+    select.replaceChildren(...first, ...options);
+    select.value = domains.some((domain) => domain.name === chosen) ? chosen : select.options[0].value;
   }
   $("target").replaceChildren(...classes.map((label) => make("option", { value: label, text: label })));
   const list = { Method: method, Classes: classes.join(", "), Version: `multidomain ${version}` };
