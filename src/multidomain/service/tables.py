@@ -77,9 +77,6 @@ class Tables:
             return await self._reading.run(partial(self._predict, content, options))
         except (ConfigError, DataError) as error:
             raise ApiError(422, "invalid_table", str(error), details=_PARAMETERS) from None
-        except UnicodeError as error:  # UTF-16 that does not begin as such
-            message = f"{_NAME} is not {options.encoding}: {error}. Name its encoding."
-            raise ApiError(422, "invalid_table", message, details=_PARAMETERS) from None
 
     def _predict(self, content: bytes, options: TableOptions) -> PredictedTable:
         model = _ElsewhereModel(self._model, self._predicting)
