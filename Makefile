@@ -27,7 +27,7 @@ demo: $(INSTALLED) ## train MAN on real text with one domain unlabelled, and sho
 	$(BIN)/multidomain train $$data -o $(RUNS)/demo --overwrite
 
 test: $(INSTALLED) ## run all tests but those in a browser
-	$(BIN)/python -m pytest -m 'not browser'
+	$(BIN)/python -m pytest -m 'not browser' -n 2 --dist loadfile
 
 test-browser: $(INSTALLED) ## try the service's page in a real, headless Chromium
 	$(BIN)/python -m pytest -m browser tests/browser
