@@ -38,6 +38,10 @@ def test_settings_are_valid_and_complete(table: str, row: Row) -> None:
     for given in (row.settings, row.features, row.training):
         for name, value in given.items():
             found = [config[part][name] for part in ("method_settings", "features", "training") if name in config[part]]
+            if name == "members":
+                found = [
+                    [{key: member[key] for key in ("method", "settings")} for member in members] for members in found
+                ]
             assert value in found
 
 
