@@ -66,7 +66,7 @@ class Runner:
         if command.startswith("multidomain report"):
             page = self._folder / shown.stdout.strip().splitlines()[-1]
             picture_of(page.as_uri(), DOCS / "images" / "report.png")
-        return shown.stdout
+        return shown.stdout.replace(str(Path.home()), "~")
 
     def _wait(self) -> None:
         for _ in range(300):

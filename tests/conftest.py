@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+
+from multidomain import cli
+
+Run = Callable[..., tuple[int, str, str]]
 
 torch.set_num_threads(1)  # the same bits on every machine, and no threads that wait for each other
 
@@ -23,3 +28,18 @@ def benchmark_data() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MULTIDOMAIN_DATA", str(folder))
         yield folder
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process and return exit code, standard output and standard error."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["multidomain", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        output = capsys.readouterr()
+        return int(exit_.value.code or 0), output.out, output.err
+
+    return run
