@@ -6,6 +6,7 @@ from multidomain.corpus.corpus import PARTS, Corpus, Places
 from multidomain.corpus.download import Progress, RemoteFile, download
 from multidomain.corpus.named import CORPORA, NamedCorpus, load_corpus
 from multidomain.corpus.readers import read_corpus
+from multidomain.corpus.redealing import redealt_folds, redealt_parts
 from multidomain.corpus.rows import corpus_from_rows
 from multidomain.corpus.splits import (
     Repeats,
@@ -48,5 +49,7 @@ __all__ = [
     "open_table",
     "read_corpus",
     "read_svmlight",
+    "redealt_folds",
+    "redealt_parts",
     "summarise",
 ]

@@ -44,7 +44,8 @@ def cut(component: np.ndarray, stratum: np.ndarray, shares: np.ndarray, rng: np.
     component, stratum
         For each row.
     shares
-        Fraction of the rows wanted in each part; parts of share 0 stay empty.
+        Fraction of the rows wanted in each part, the same for all strata or a row for each; parts of share 0 stay
+        empty.
     rng
         Deals equals at random.
 
@@ -61,13 +62,14 @@ def cut(component: np.ndarray, stratum: np.ndarray, shares: np.ndarray, rng: np.
     counts = sp.csc_matrix(
         (np.ones(len(component), dtype=np.int64), (component, stratum)), shape=(n_components, n_strata)
     )
+    shares = np.broadcast_to(shares, (n_strata, shares.shape[-1]))
     part = np.full(n_components, -1, dtype=np.int64)
     n_per_stratum = np.diff(counts.indptr)
     for s in np.argsort(n_per_stratum, kind="stable"):
         members = counts.indices[counts.indptr[s] : counts.indptr[s + 1]]
         sizes = counts.data[counts.indptr[s] : counts.indptr[s + 1]]
         order = np.lexsort((members, -sizes))
-        _deal(members[order], sizes[order], part, shares)
+        _deal(members[order], sizes[order], part, shares[s])
     return part[component]
 
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from multidomain.errors import ConfigError, counted
+from multidomain.experiments.records import records_file
 from multidomain.experiments.runner import Progress, reproduce
 
 out = Console(highlight=False, markup=False)
@@ -24,6 +25,10 @@ def reproduce_command(
         typer.Option(metavar="ROW", help="A system, method or category; may be repeated."),
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="As 1-5 or 1,3; the table's own number by default.")] = None,
+    split_seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Deal the rows anew by this seed, equal texts together; the records stand apart."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, one thread each.")] = 1,
     results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
     smoke: Annotated[
@@ -40,13 +45,14 @@ def reproduce_command(
         results,
         only=only or (),
         seeds=wanted,
+        split_seed=split_seed,
         jobs=jobs,
         smoke=smoke,
         on_plan=partial(_show_plan, table, jobs),
         on_record=_show,
     )
     done = f"{counted(n, 'run')} recorded" if n else "nothing to run: every run has a record"
-    out.print(f"{table}: {done} in {results / table}.jsonl", soft_wrap=True)
+    out.print(f"{table}: {done} in {records_file(results, table, split_seed)}", soft_wrap=True)
     out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
 
 

@@ -4,45 +4,83 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from multidomain.corpus import Corpus, Selection, Split, given_split, kfold_split
+from multidomain.corpus import Corpus, Selection, Split, given_split, kfold_split, redealt_folds, redealt_parts
 
 TargetText: TypeAlias = Literal["train", "test"]
 
 Place: TypeAlias = Mapping[str, Any]
-"""Where a run stands in its protocol, as its record says it: a fold, or a target and how it is treated."""
+"""Where a run stands in its protocol, as its record says it: a fold, or a target and how it is treated.
+
+On a new split it has a ``split_seed`` too.
+"""
 
 
 class Protocol(ABC):
-    """An experiment's runs and their splits."""
+    """An experiment's runs and their splits.
+
+    A run is on the split that the files give, or on a new one: the rows dealt anew by a seed, at the sizes given, with
+    equal texts kept together. All else is the same on both.
+    """
 
     corpus: str
 
-    @abstractmethod
-    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
-        """Return all runs of one system and seed; `reads_text` tells whether unlabelled text can change them."""
+    def places(self, *, reads_text: bool, split_seed: int | None = None) -> list[dict[str, Any]]:
+        """Return all runs of one system and seed.
 
-    @abstractmethod
+        Parameters
+        ----------
+        reads_text
+            Whether unlabelled text can change them.
+        split_seed
+            Of a new split; None for the one that is given.
+        """
+        new_split = {} if split_seed is None else {"split_seed": split_seed}
+        return [{**place, **new_split} for place in self._places(reads_text)]
+
     def split(self, corpus: Corpus, place: Place) -> Split:
         """Cut the corpus for one run."""
+        seed = place.get("split_seed")
+        if seed is None:
+            return self._split(corpus, place)
+        split = self._split(self._redealt(corpus, np.random.default_rng(seed)), place)
+        return replace(split, rule=f"{split.rule}; dealt anew, split seed {seed}")
+
+    @abstractmethod
+    def _places(self, reads_text: bool) -> list[dict[str, Any]]:
+        """Return all runs of one system and seed on one split."""
+
+    @abstractmethod
+    def _split(self, corpus: Corpus, place: Place) -> Split:
+        """Cut the corpus by the parts and folds it has."""
+
+    @abstractmethod
+    def _redealt(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
+        """Return the corpus with other rows, in the same order, in its parts and folds."""
 
 
 @dataclass(frozen=True)
 class FiveFold(Protocol):
-    """Table 1: run i selects on fold i and tests on the next one; the other three train."""
+    """Table 1: run i selects on fold i and tests on the next one; the other three train.
+
+    A new split deals the labelled rows to folds anew.
+    """
 
     corpus: str = "amazon"
     folds: int = 5
 
-    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
+    def _places(self, reads_text: bool) -> list[dict[str, Any]]:
         return [{"fold": fold} for fold in range(self.folds)]
 
-    def split(self, corpus: Corpus, place: Place) -> Split:
+    def _split(self, corpus: Corpus, place: Place) -> Split:
         return kfold_split(corpus, place["fold"], self.folds)
+
+    def _redealt(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
+        return redealt_folds(corpus, rng)
 
 
 @dataclass(frozen=True)
@@ -53,12 +91,15 @@ class UnlabelledTarget(Protocol):
     ``oracle`` (sources train on all 2,000; the labels of the target's first file select, as the authors did).
     ``target_text`` is the target's file that serves as unlabelled text: ``train``, or ``test`` (transductive). A
     system that reads no unlabelled text gives the same under both and is run once.
+
+    A new split pools both files of a domain and draws the first file anew, as many rows of each class as of the others;
+    the rest is the second file.
     """
 
     corpus: str = "amazon"
     targets: tuple[str, ...] = ("books", "dvd", "electronics", "kitchen")
 
-    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
+    def _places(self, reads_text: bool) -> list[dict[str, Any]]:
         texts = get_args(TargetText) if reads_text else ("train",)
         return [
             {"target": target, "selection": selection, "target_text": text}
@@ -67,7 +108,7 @@ class UnlabelledTarget(Protocol):
             for target in self.targets
         ]
 
-    def split(self, corpus: Corpus, place: Place) -> Split:
+    def _split(self, corpus: Corpus, place: Place) -> Split:
         assert corpus.parts is not None and corpus.folds is not None
         is_target, is_first = corpus.domains == place["target"], corpus.parts == "train"
         first, test = np.flatnonzero(is_target & is_first), np.flatnonzero(is_target & ~is_first)
@@ -83,18 +124,27 @@ class UnlabelledTarget(Protocol):
             transductive=place["target_text"] == "test",
         )
 
+    def _redealt(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
+        return redealt_folds(redealt_parts(corpus, ["train"], "unlabelled", rng), rng)
+
 
 @dataclass(frozen=True)
 class GivenParts(Protocol):
-    """Table 3: train, development, test and unlabelled text as the files give them."""
+    """Table 3: train, development, test and unlabelled text as the files give them.
+
+    A new split pools the labelled rows of a domain and draws all three parts anew; unlabelled text stays.
+    """
 
     corpus: str = "fdu-mtl"
 
-    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
+    def _places(self, reads_text: bool) -> list[dict[str, Any]]:
         return [{"parts": "given"}]
 
-    def split(self, corpus: Corpus, place: Place) -> Split:
+    def _split(self, corpus: Corpus, place: Place) -> Split:
         return given_split(corpus)
+
+    def _redealt(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
+        return redealt_parts(corpus, ["dev", "test"], "train", rng)
 
 
 PROTOCOLS: dict[str, Protocol] = {

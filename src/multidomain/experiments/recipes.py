@@ -76,17 +76,29 @@ class Row(Settings):
 
 
 class Recipe(Settings):
-    """A table: how it is measured and what its rows are."""
+    """A table: how it is measured and what its rows are.
+
+    With a `split_seed` it is measured on a new split; without one on the split that the corpus gives.
+    """
 
     title: str
     protocol: str
     published: str
     rows: tuple[Row, ...]
+    split_seed: int | None = Field(None, ge=0)
 
     @property
     def experiment(self) -> Protocol:
         """Return the protocol behind the name."""
         return PROTOCOLS[self.protocol]
+
+    def on_split(self, seed: int | None) -> Recipe:
+        """Return the same table on another split."""
+        return self.model_copy(update={"split_seed": seed})
+
+    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
+        """Return all runs of one system and seed; `reads_text` tells whether unlabelled text can change them."""
+        return self.experiment.places(reads_text=reads_text, split_seed=self.split_seed)
 
     def published_table(self) -> pl.DataFrame:
         """Return the paper's own figures."""

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import zlib
 from collections.abc import Mapping
 from functools import cache
@@ -21,6 +22,17 @@ from multidomain.methods import METHODS
 from multidomain.pipeline import RunSettings
 
 Record: TypeAlias = dict[str, Any]
+
+
+def records_file(folder: Path, table: str, split_seed: int | None = None) -> Path:
+    """Return the file of a table's records; those on a new split have one of their own."""
+    return folder / (f"{table}.jsonl" if split_seed is None else f"{table}-split{split_seed}.jsonl")
+
+
+def new_split_seeds(folder: Path, table: str) -> list[int]:
+    """Return the seeds of the new splits that a table has records on."""
+    names = (re.fullmatch(rf"{table}-split(\d+)\.jsonl", path.name) for path in folder.glob("*.jsonl"))
+    return sorted(int(name[1]) for name in names if name)
 
 
 def pack(codes: np.ndarray) -> str:
@@ -75,9 +87,10 @@ def _end_line(file: IO[bytes], last: bytes, size: int) -> None:
 def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Tell whether a record is of the wanted run: the same row, seed, place and settings.
 
-    A setting that came into being after the record was written counts as standing at its default.
+    A setting that came into being after the record was written counts as standing at its default. A record on a new
+    split is of no run on the given one.
     """
-    return all(
+    return record.get("split_seed") == wanted.get("split_seed") and all(
         _completed(record.get("config", {})) == value if name == "config" else record.get(name) == value
         for name, value in wanted.items()
     )

@@ -26,7 +26,15 @@ from multidomain.corpus import Corpus, Split, load_corpus
 from multidomain.errors import ConfigError, ModelError
 from multidomain.experiments.protocols import Place
 from multidomain.experiments.recipes import Recipe, Row, load_recipe
-from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records
+from multidomain.experiments.records import (
+    Record,
+    append_record,
+    code_hash,
+    is_of,
+    pack,
+    read_records,
+    records_file,
+)
 from multidomain.files import lock
 from multidomain.model import Model, is_model_folder
 from multidomain.pipeline import train_model
@@ -47,7 +55,9 @@ class Run:
 
     def __str__(self) -> str:
         seed = "" if self.seed is None else f" seed {self.seed}"
-        return f"{self.table} {self.row.name}{seed} {' '.join(str(value) for value in self.place.values())}"
+        place = " ".join(str(value) for name, value in self.place.items() if name != "split_seed")
+        split = f", split seed {self.place['split_seed']}" if "split_seed" in self.place else ""
+        return f"{self.table} {self.row.name}{seed} {place}{split}"
 
     def identity(self) -> dict[str, Any]:
         """Return the part of the record that is known before the run."""
@@ -85,12 +95,12 @@ def planned_runs(
     """Return all runs of some rows of a table, one seed of all rows before the next; for a smoke test one of each."""
     if smoke:
         quick = [row.model_copy(update={"training": {"max_epochs": 1}}) for row in recipe.only(only)]
-        places = recipe.experiment.places(reads_text=False)
+        places = recipe.places(reads_text=False)
         return [Run(table, row, 1 if row.is_random else None, places[0], smoke=True) for row in quick]
     runs = []
     for row in recipe.only(only):
         of_row = (seeds or range(1, row.seeds + 1)) if row.is_random else [None]
-        places = recipe.experiment.places(reads_text=row.reads_text)
+        places = recipe.places(reads_text=row.reads_text)
         runs += [Run(table, row, seed, place) for seed in of_row for place in places]
     return sorted(runs, key=lambda run: run.seed or 0)
 
@@ -107,6 +117,7 @@ def reproduce(
     *,
     only: Sequence[str] = (),
     seeds: Sequence[int] | None = None,
+    split_seed: int | None = None,
     jobs: int = 1,
     smoke: bool = False,
     on_plan: Callable[[int], None] = lambda n_runs: None,
@@ -114,13 +125,14 @@ def reproduce(
 ) -> int:
     """Run all that has no record yet in ``results/<table>.jsonl`` and return how many runs that was.
 
+    With a `split_seed` it is a new split that all is run on, and ``results/<table>-split<seed>.jsonl`` has the records.
     Each run has a process with one thread, so records do not depend on `jobs`. A run that is killed goes on from its
     last checkpoint; one that has ended is never repeated.
     """
-    path = results / f"{table}.jsonl"
-    recipe = load_recipe(table)
+    path = records_file(results, table, split_seed)
+    recipe = load_recipe(table).on_split(split_seed)
     planned = planned_runs(table, recipe, only, seeds, smoke=smoke)
-    with _alone(results / ".running" / f"{table}.lock"):
+    with _alone(results / ".running" / f"{path.stem}.lock"):
         corpus = _corpus(recipe.experiment.corpus, smoke)  # here: what is missing is fetched once
         runs = without_record(planned, read_records(path), corpus.content_hash())
         on_plan(len(runs))
@@ -181,8 +193,8 @@ def _alone(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         if not lock(file, wait=False):
             raise ConfigError(
-                f"Another 'multidomain reproduce {path.stem}' is at work in {path.parent.parent}. Wait for it, or give "
-                "another folder (--results)."
+                f"Another 'multidomain reproduce' is at work on {path.stem} in {path.parent.parent}. Wait for it, or "
+                "give another folder (--results)."
             )
         yield
 

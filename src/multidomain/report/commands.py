@@ -10,6 +10,7 @@ from rich.console import Console
 
 from multidomain.errors import ConfigError
 from multidomain.experiments.recipes import TABLES
+from multidomain.experiments.records import new_split_seeds, records_file
 from multidomain.model import is_model_folder
 from multidomain.report.model.page import write_model_report
 from multidomain.report.results_files import write_report
@@ -54,7 +55,7 @@ def report_command(
 def _check_records(source: Path, output: Path | None) -> None:
     """Refuse what is no folder of records, and records without a name for their report."""
     names = [f"{table}.jsonl" for table in TABLES]
-    if not any((source / name).exists() for name in names):
+    if not any(records_file(source, table).exists() or new_split_seeds(source, table) for table in TABLES):
         what = f"holds neither a model (model.json) nor records ({', '.join(names)})"
         what = what if source.exists() else "does not exist"
         raise ConfigError(

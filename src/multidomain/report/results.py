@@ -11,7 +11,7 @@ import numpy as np
 
 from multidomain.errors import DataError, counted
 from multidomain.experiments.recipes import TABLES, Recipe, Row, load_recipe
-from multidomain.experiments.records import Record, read_records, unpack
+from multidomain.experiments.records import Record, new_split_seeds, read_records, records_file, unpack
 from multidomain.experiments.significance import holm, paired_test, published_test
 from multidomain.report.results_records import SeedRuns, Variant, row_variants, sort_out
 from multidomain.report.results_types import (
@@ -37,11 +37,14 @@ def load_results(folder: Path) -> Results:
     """Read the records in a folder and aggregate them."""
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}. {_what_to_do(folder)}")
-    records = {table: read_records(folder / f"{table}.jsonl") for table in TABLES}
+    splits = [(table, seed) for table in TABLES for seed in (None, *new_split_seeds(folder, table))]
+    records = {(table, seed): read_records(records_file(folder, table, seed)) for table, seed in splits}
     if not any(records.values()):
         names = " or ".join(f"{table}.jsonl" for table in TABLES)
         raise DataError(f"{folder} holds no records, expected some in {names}. {_what_to_do(folder)}")
-    tables = [aggregate(table, load_recipe(table), records[table]) for table in TABLES if records[table]]
+    tables = [
+        aggregate(table, load_recipe(table).on_split(seed), found) for (table, seed), found in records.items() if found
+    ]
     if not any(table.variants for table in tables):
         begun, stale = sum(len(t.records.incomplete) for t in tables), sum(t.records.stale for t in tables)
         raise DataError(
@@ -50,7 +53,11 @@ def load_results(folder: Path) -> Results:
             f"{_what_to_do(folder)}"
         )
     remarks = folder / REMARKS
-    return Results(tuple(tables), remarks.read_text(encoding="utf-8").strip() if remarks.exists() else "")
+    return Results(
+        tables=tuple(table for table in tables if table.split_seed is None),
+        remarks=remarks.read_text(encoding="utf-8").strip() if remarks.exists() else "",
+        new_splits=tuple(table for table in tables if table.split_seed is not None),
+    )
 
 
 def _what_to_do(folder: Path) -> str:
@@ -66,6 +73,7 @@ def aggregate(table: str, recipe: Recipe, records: Sequence[Record]) -> TableRes
     return TableResults(
         name=table,
         title=recipe.title,
+        split_seed=recipe.split_seed,
         domains=maker.domains,
         competitor=maker.competitor,
         variants=tuple(variant for variant in variants if variant.systems),

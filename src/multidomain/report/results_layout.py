@@ -75,6 +75,35 @@ def pairs_grid(pairs: Sequence[Pair]) -> Grid:
     return Grid(("system", "against", "difference", "p", "p (Holm)"), 2, rows)
 
 
+def new_split_grid(results: VariantResults, given: VariantResults | None) -> Grid:
+    """Lay out the systems on a new split, best first, beside what they reach on the given one."""
+    systems = sorted(results.systems, key=lambda system: -system.average)
+    of_given = {system.row.name: system for system in given.systems} if given else {}
+    pairs = [(system, of_given.get(system.row.name)) for system in systems]
+    averages = [there.average if there else None for _, there in pairs]
+    columns = {
+        "category": [Cell(system.row.category) for system in systems],
+        "system": [Cell(system.row.system) for system in systems],
+        "seeds": [_seeds(system) for system in systems],
+        "average": _figures([system.average for system in systems]),
+        "given split": _figures(averages),
+        "rank": _ranks([system.average for system in systems]),
+        "rank, given split": _ranks(averages),
+        "clean": _figures([system.clean for system in systems]),
+        "clean, given split": _figures([there.clean if there else None for _, there in pairs]),
+    }
+    return Grid(tuple(columns), 2, tuple(zip(*columns.values(), strict=True)))
+
+
+def _ranks(values: Sequence[float | None]) -> list[Cell]:
+    """Lay out the place of each value among all, 1 for the largest; those that look equal share a place."""
+    shown = [None if value is None else round(value, 2) for value in values]
+    return [
+        Cell(NONE if value is None else str(1 + sum(other is not None and other > value for other in shown)))
+        for value in shown
+    ]
+
+
 def variant_title(variant: Variant) -> str:
     """Name a variant; that of Table 1 needs no name."""
     return "" if variant == Variant() else f"{variant.selection} selection, unlabelled {variant.target_text} text"

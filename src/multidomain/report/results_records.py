@@ -115,7 +115,7 @@ def sort_out(table: str, recipe: Recipe, records: Sequence[Record]) -> TableReco
 def row_variants(recipe: Recipe, row: Row) -> dict[Variant, list[Place]]:
     """Return the runs that make a seed of a row complete, for each variant that the row is run under."""
     variants: dict[Variant, list[Place]] = {}
-    for place in recipe.experiment.places(reads_text=row.reads_text):
+    for place in recipe.places(reads_text=row.reads_text):
         variants.setdefault(Variant.of(place), []).append(place)
     return variants
 
@@ -130,10 +130,11 @@ class _Fitting:
 
     def place(self, record: Record, row: Row) -> Place | None:
         """Return the place of a record in its protocol, or None if the row has no such run now."""
-        if (record["seed"] is None) == row.is_random or not is_of(record, self._identity(row.name, record["seed"])):
+        if (record["seed"] is None) == row.is_random:
             return None
+        identity = self._identity(row.name, record["seed"])
         places = row_variants(self._recipe, row).get(Variant.of(record), [])
-        return next((place for place in places if is_of(record, place)), None)
+        return next((place for place in places if is_of(record, {**place, **identity})), None)
 
     def _identity_of(self, name: str, seed: int | None) -> dict[str, Any]:
         return Run(self._table, self._rows[name], seed, {}).identity()

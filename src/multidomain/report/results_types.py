@@ -143,10 +143,11 @@ class Source:
 
 @dataclass(frozen=True)
 class TableResults:
-    """All of one table."""
+    """All of one table; `split_seed` is that of a new split, or None on the split that is given."""
 
     name: str
     title: str
+    split_seed: int | None
     domains: tuple[str, ...]
     competitor: Published
     variants: tuple[VariantResults, ...]
@@ -156,7 +157,13 @@ class TableResults:
 
 @dataclass(frozen=True)
 class Results:
-    """All tables that have a complete row, and what somebody wrote about them."""
+    """All tables that have records, what somebody wrote about them, and the same tables on new splits."""
 
     tables: tuple[TableResults, ...]
     remarks: str
+    new_splits: tuple[TableResults, ...]
+
+    def given(self, table: TableResults, variant: Variant) -> VariantResults | None:
+        """Return the counterpart of a table's variant on the given split, if it has one."""
+        of_name = [other for other in self.tables if other.name == table.name]
+        return next((results for other in of_name for results in other.variants if results.variant == variant), None)

@@ -52,8 +52,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     runner._corpus.cache_clear()
 
 
-def run_of(system: str) -> Run:
-    return Run("table1", recipe().only([system])[0], 1, {"fold": 0})
+def run_of(system: str, **place: int) -> Run:
+    return Run("table1", recipe().only([system])[0], 1, {"fold": 0, **place})
 
 
 def test_members_are_the_rows_of_the_same_settings():
@@ -85,6 +85,15 @@ def test_models_that_are_at_hand_are_joined_and_others_are_trained(tiny: None, t
         np.testing.assert_array_equal(unpack(joined["predictions"][domain]), unpack(packed))
     assert joined["config"] == alone["config"]
     assert list((tmp_path / "b").iterdir()) == list((tmp_path / "a").glob("*")) == []
+
+
+def test_models_of_the_same_new_split_are_joined_and_no_others(tiny: None, tmp_path: Path):
+    for system in ("SP", "MAN-L2"):
+        execute(run_of(system, split_seed=1), tmp_path)
+    assert set(execute(run_of("both"), tmp_path)["chosen"]) == {"1 sp", "2 man-l2"}
+    assert set(execute(run_of("both", split_seed=2), tmp_path)["chosen"]) == {"1 sp", "2 man-l2"}
+    assert execute(run_of("both", split_seed=1), tmp_path)["chosen"] == {}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_models_of_other_code_are_not_joined(tiny: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

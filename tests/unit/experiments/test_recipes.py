@@ -206,6 +206,14 @@ def test_seeds_are_parsed(command, monkeypatch, tmp_path: Path, text: str, seeds
     assert asked == {"seeds": seeds, "only": ["LS", "sp"], "jobs": 2}
 
 
+def test_a_split_seed_is_passed_on_and_names_the_file(command, monkeypatch, tmp_path: Path) -> None:
+    called = MagicMock(return_value=2)
+    monkeypatch.setattr(commands, "reproduce", called)
+    code, out, _ = command("table2", "--split-seed", 0, "--results", tmp_path)
+    assert code == 0 and out.startswith(f"table2: 2 runs recorded in {tmp_path / 'table2-split0.jsonl'}\n")
+    assert called.call_args.kwargs["split_seed"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -218,6 +226,8 @@ def test_seeds_are_parsed(command, monkeypatch, tmp_path: Path, text: str, seeds
         ),
         (["table9"], "error: There is no table 'table9'. Did you mean 'table"),
         (["table1", "--jobs", "0"], "Invalid value for '--jobs'"),
+        (["table1", "--split-seed", "-1"], "Invalid value for '--split-seed'"),
+        (["table1", "--split-seed", "1-3"], "Invalid value for '--split-seed'"),
     ],
 )
 def test_faults_of_the_user(command, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -1,0 +1,222 @@
+"""The protocols on rows dealt anew: what a split seed changes, and what it must not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import Future
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import test_runner
+from test_runner import AMAZON_HASH, run_of, small_amazon
+
+from multidomain.corpus import Corpus, Split, load_corpus
+from multidomain.experiments import runner
+from multidomain.experiments.protocols import PROTOCOLS
+from multidomain.experiments.records import is_of, new_split_seeds, read_records, records_file
+from multidomain.experiments.runner import Run, execute, reproduce
+
+tiny = test_runner.tiny  # a fixture
+
+SCORED = ("train", "dev", "test")
+
+
+@cache
+def small(protocol: str) -> Corpus:
+    """Shaped like the protocol's own corpus; many texts stand more than once, in all parts."""
+    if protocol != "given-parts":
+        return small_amazon()
+    rng = np.random.default_rng(8)
+    part = np.tile(np.repeat(["train", "dev", "test", "unlabelled"], (70, 10, 20, 30)), 2)
+    labels = np.where(part == "unlabelled", None, rng.choice(["negative", "positive"], len(part)))
+    x = rng.poisson(1, (len(part), 30))
+    repeated = rng.random(len(part)) < 0.3
+    x[repeated] = rng.integers(0, 2, (repeated.sum(), 30)) * (np.arange(30) < 5)
+    x[:, -1] = labels == "positive"  # an equal text has an equal label
+    return Corpus(sp.csr_matrix(x), labels, np.repeat(["books", "dvd"], 130), parts=part, name="small")
+
+
+def splits(protocol: str, corpus: Corpus, split_seed: int | None) -> list[Split]:
+    places = PROTOCOLS[protocol].places(reads_text=True, split_seed=split_seed)
+    return [PROTOCOLS[protocol].split(corpus, place) for place in places]
+
+
+def rows(split: Split) -> list[list[int]]:
+    return [getattr(split, part).tolist() for part in (*SCORED, "unlabelled")]
+
+
+def assert_kept_together(corpus: Corpus, split: Split) -> None:
+    """No text on both sides; only that of a target whose labels select may stand in the sources too."""
+    keys = corpus.text_keys()
+    for one, other in combinations(SCORED, 2):
+        if split.selection == "oracle" and other == "dev":
+            continue
+        assert not np.isin(keys[getattr(split, one)], keys[getattr(split, other)]).any(), (one, other)
+
+
+def classes(corpus: Corpus, rows: np.ndarray) -> dict[tuple[str, str], int]:
+    return dict(Counter(zip(corpus.domains[rows], corpus.labels[rows], strict=True)))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_place_says_the_split_seed_only_if_there_is_one(protocol: str) -> None:
+    given = PROTOCOLS[protocol].places(reads_text=True)
+    assert not any("split_seed" in place for place in given)
+    assert PROTOCOLS[protocol].places(reads_text=True, split_seed=0) == [{**place, "split_seed": 0} for place in given]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_equal_texts_are_kept_together(protocol: str, seed: int) -> None:
+    corpus = small(protocol)
+    for split in splits(protocol, corpus, seed):
+        assert_kept_together(corpus, split)
+        assert split.rule.endswith(f"; dealt anew, split seed {seed}")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_seed_always_gives_the_same_split_and_another_seed_another(protocol: str) -> None:
+    corpus = small(protocol)
+    given, one, again, other = (list(map(rows, splits(protocol, corpus, seed))) for seed in (None, 1, 1, 2))
+    assert one == again
+    assert all(len({str(split) for split in same_place}) == 3 for same_place in zip(given, one, other, strict=True))
+
+
+PRINTED = """
+import sys
+sys.path.append(sys.argv[1])
+from test_new_splits import PROTOCOLS, rows, small, splits
+print([list(map(rows, splits(protocol, small(protocol), 5))) for protocol in PROTOCOLS])
+"""
+
+
+def test_a_split_is_the_same_in_every_process() -> None:
+    command = [sys.executable, "-c", PRINTED, str(Path(__file__).parent)]
+    found = [
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for seed in ("1", "2")
+    ]
+    here = [list(map(rows, splits(protocol, small(protocol), 5))) for protocol in PROTOCOLS]
+    assert found == [str(here), str(here)]
+
+
+def test_new_folds_test_each_labelled_row_once_and_leave_the_others_as_text() -> None:
+    corpus = small("five-fold")
+    assert corpus.parts is not None
+    found = splits("five-fold", corpus, 4)
+    assert sorted(np.concatenate([split.test for split in found])) == np.flatnonzero(corpus.parts == "train").tolist()
+    for split in found:
+        assert split.unlabelled.tolist() == np.flatnonzero(corpus.parts == "unlabelled").tolist()
+
+
+def test_a_new_target_has_both_its_files_and_no_label_is_seen() -> None:
+    corpus = small("unlabelled-target")
+    for place in PROTOCOLS["unlabelled-target"].places(reads_text=True, split_seed=4):
+        split = PROTOCOLS["unlabelled-target"].split(corpus, place)
+        of_target = set(np.flatnonzero(corpus.domains == place["target"]).tolist())
+        assert not of_target & {*split.train.tolist(), *(split.dev.tolist() if place["selection"] != "oracle" else ())}
+        if place["target_text"] == "train":
+            assert {*split.test.tolist(), *split.unlabelled.tolist()} == of_target
+
+
+# --- the real data ------------------------------------------------------------------------------------
+
+
+@pytest.mark.benchmark_data
+@pytest.mark.parametrize("seed", [0, 7])
+def test_new_splits_of_amazon(benchmark_data: Path, seed: int) -> None:
+    amazon = load_corpus("amazon")
+    of_all = classes(amazon, np.arange(len(amazon)))
+    for split in splits("five-fold", amazon, seed):
+        assert_kept_together(amazon, split)
+        for part, n in (("train", 600), ("dev", 200), ("test", 200)):
+            assert classes(amazon, getattr(split, part)) == dict.fromkeys(of_all, n)
+    for place in PROTOCOLS["unlabelled-target"].places(reads_text=True, split_seed=seed):
+        split = PROTOCOLS["unlabelled-target"].split(amazon, place)
+        assert_kept_together(amazon, split)
+        target = {kind for kind in of_all if kind[0] == place["target"]}
+        oracle = place["selection"] == "oracle"
+        assert classes(amazon, split.train) == dict.fromkeys(of_all.keys() - target, 1_000 if oracle else 800)
+        dev = dict.fromkeys(target, 1_000) if oracle else dict.fromkeys(of_all.keys() - target, 200)
+        assert classes(amazon, split.dev) == dev
+        assert classes(amazon, split.test) == {kind: of_all[kind] - 1_000 for kind in target}
+        if place["target_text"] == "train":
+            assert classes(amazon, split.unlabelled) == dict.fromkeys(target, 1_000)
+
+
+@pytest.mark.benchmark_data
+@pytest.mark.parametrize("seed", [0, 7])
+def test_new_splits_of_fdu_mtl(benchmark_data: Path, seed: int) -> None:
+    corpus = load_corpus("fdu-mtl")
+    (given,), (split,) = splits("given-parts", corpus, None), splits("given-parts", corpus, seed)
+    assert_kept_together(corpus, split)
+    assert split.unlabelled.tolist() == given.unlabelled.tolist()
+    for part in SCORED:
+        sizes = [Counter(corpus.domains[getattr(s, part)]) for s in (given, split)]
+        assert sizes[0] == sizes[1]
+    assert set(classes(corpus, split.dev).values()) == {100}
+    assert set(classes(corpus, split.test).values()) == {200}
+
+
+@pytest.mark.benchmark_data
+@pytest.mark.parametrize("table", ["table1", "table2", "table3"])
+def test_the_command_on_a_few_rows(benchmark_data: Path, tmp_path: Path, table: str) -> None:
+    command = [sys.executable, "-m", "multidomain", "reproduce", table, "--smoke", "--results", str(tmp_path)]
+    command += ["--split-seed", "3", "--only", "shared-private/fa-lr"]
+    file = tmp_path / "smoke" / f"{table}-split3.jsonl"
+    for said in ("1 run recorded", "nothing to run: every run has a record"):
+        environment = {**os.environ, "MULTIDOMAIN_DATA": str(benchmark_data)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"\n{table}: {said} in {file}\n" in done.stdout
+    (record,) = read_records(file)
+    assert record["split_seed"] == 3 and record["split"].endswith("; dealt anew, split seed 3")
+    assert [path.name for path in file.parent.glob("*.jsonl")] == [file.name]
+
+
+# --- records ------------------------------------------------------------------------------------------
+
+
+def test_a_record_of_a_new_split_is_of_no_run_on_another(tiny: None, tmp_path: Path) -> None:
+    runs = [run_of("table1", "LS", None, fold=1, **place) for place in ({}, {"split_seed": 0}, {"split_seed": 1})]
+    records = [execute(run, tmp_path) for run in runs]
+    for i, record in enumerate(records):
+        assert [is_of(record, run.identity()) for run in runs] == [i == 0, i == 1, i == 2]
+    assert len({str(record["predictions"]) for record in records}) == 3
+    assert len({run.key(small_amazon()) for run in runs}) == 3
+    assert [record.get("split_seed", "none") for record in records] == ["none", 0, 1]
+    assert [str(run) for run in runs[:2]] == ["table1 shared/LS 1", "table1 shared/LS 1, split seed 0"]
+
+
+def test_each_split_has_a_file_of_its_own(tiny: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def submit(work: object, run: Run, folder: Path) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result({**run.identity(), "seconds": 1.0, "data": AMAZON_HASH})
+        return future
+
+    pool = MagicMock()
+    pool.return_value.__enter__.return_value.submit = submit
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", pool)
+    for split_seed in (None, 12, 2):
+        assert reproduce("table1", tmp_path, only=["ls"], split_seed=split_seed) == 5
+        assert reproduce("table1", tmp_path, split_seed=split_seed) == 10
+        assert reproduce("table1", tmp_path, split_seed=split_seed) == 0
+        records = read_records(records_file(tmp_path, "table1", split_seed))
+        assert {record.get("split_seed") for record in records} == {split_seed} and len(records) == 15
+    assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == [
+        "table1-split12.jsonl",
+        "table1-split2.jsonl",
+        "table1.jsonl",
+    ]
+    assert new_split_seeds(tmp_path, "table1") == [2, 12] and new_split_seeds(tmp_path, "table2") == []
