@@ -1,68 +1,120 @@
 """Development accuracy of a method with given settings: what choices are made on. Test rows are not looked at.
 
-Trains on Amazon, run 0 of the 5-fold protocol or with an unlabelled target (source-dev), and appends one JSON record
-for each seed to ``results/development.jsonl``; runs that have a record are not repeated. Settings are given as for
-``multidomain train``.
+Appends one JSON record for each run and seed to ``results/development.jsonl``; runs that have a record are not
+repeated. Settings are given as for ``multidomain train``. Where (``--on``):
+
+run0 (default)
+    Amazon, run 0 of the 5-fold protocol: trains on folds 2 to 4, is measured on fold 0.
+folds
+    The same four folds, each in turn held out: four times as many rows to choose on, and none of the test fold.
+pseudo-targets
+    Amazon without labels in one domain, as in Table 2, but among the sources of a target only: two sources train, the
+    third, whose labels are hidden, is measured. No row of the target is read.
+fdu-mtl
+    Its development sets.
+books, dvd, electronics or kitchen
+    This unlabelled target, measured on the sources' development rows.
 
     python benchmarks/development.py lr --features counts
-    python benchmarks/development.py mlp --set category=domain-specific --set norm=none --seeds 11-13
-    python benchmarks/development.py msda --set noise=0.9 --target books
+    python benchmarks/development.py sped --set denoised=0 --on pseudo-targets
+    python benchmarks/development.py mlp --set extractor=cnn --on fdu-mtl --max-length 400 --seeds 11-12
 """
 
 from __future__ import annotations
 
+import itertools
+import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 import typer
 
-from multidomain.cli import assignments
-from multidomain.corpus import kfold_split, load_corpus
+from multidomain.corpus import Corpus, Split, given_split, kfold_split, load_corpus
 from multidomain.evaluation import evaluate
 from multidomain.experiments.commands import seed_numbers
 from multidomain.experiments.protocols import UnlabelledTarget
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
-from multidomain.pipeline import FeatureSettings, RunSettings, train_model
+from multidomain.pipeline import FeatureSettings, RunSettings, WordSettings, train_model
 from multidomain.runs import machine
+from multidomain.train_command import assignments
 from multidomain.training.loop import TrainingSettings
 
 RESULTS = Path(__file__).parents[1] / "results" / "development.jsonl"
+
+
+def cuts(corpus: Corpus, on: str) -> list[tuple[dict[str, Any], Split, np.ndarray]]:
+    """Return places, splits without test rows, and the rows to measure on."""
+    if on == "fdu-mtl":
+        split = given_split(corpus)
+        return [({"fdu-mtl": "development sets"}, split, split.dev)]
+    assert corpus.folds is not None and corpus.parts is not None
+    if on in ("run0", "folds"):
+        run0 = kfold_split(corpus, 0)
+        rows = np.concatenate([run0.train, run0.dev])
+        held_out = [0] if on == "run0" else [int(fold) for fold in np.unique(corpus.folds[rows])]
+        splits = {
+            j: replace(run0, train=rows[corpus.folds[rows] != j], dev=rows[corpus.folds[rows] == j]) for j in held_out
+        }
+        return [
+            ({"fold": 0} if on == "run0" else {"folds": "0, 2, 3, 4", "dev_fold": j}, split, split.dev)
+            for j, split in splits.items()
+        ]
+    protocol = UnlabelledTarget()
+    if on in protocol.targets:
+        place = {"target": on, "selection": "source-dev", "target_text": "train"}
+        split = protocol.split(corpus, place)
+        return [(place, split, split.dev)]
+    if on != "pseudo-targets":
+        raise typer.BadParameter("expected run0, folds, pseudo-targets, fdu-mtl or a domain of Amazon")
+    out = []
+    for target, pseudo in itertools.permutations(protocol.targets, 2):
+        place = {"target": pseudo, "selection": "source-dev", "target_text": "train"}
+        split = protocol.split(corpus, place)
+        train, dev = (rows[corpus.domains[rows] != target] for rows in (split.train, split.dev))
+        split = replace(split, train=train, dev=dev, transductive=True)
+        out.append(({"amazon": "pseudo-targets", "pseudo_target": pseudo, "without": target}, split, split.unlabelled))
+    return out
 
 
 def main(
     method: str,
     settings: Annotated[list[str] | None, typer.Option("--set")] = None,
     features: str | None = None,
+    max_features: int | None = None,
+    ngrams: int | None = None,
+    max_length: int | None = None,
+    max_epochs: int = 30,
     seeds: str = "11",
-    target: str | None = None,
+    on: str = "run0",
 ) -> None:
     torch.set_num_threads(1)
-    corpus = load_corpus("amazon")
-    place = {"fold": 0} if target is None else {"target": target, "selection": "source-dev", "target_text": "train"}
-    split = kfold_split(corpus, 0) if target is None else UnlabelledTarget().split(corpus, place)
-    split = replace(split, test=split.test[:0])
+    corpus = load_corpus("fdu-mtl" if on == "fdu-mtl" else "amazon")
     reached = []
-    for seed in seed_numbers(seeds):
+    for (place, split, rows), seed in itertools.product(cuts(corpus, on), seed_numbers(seeds)):
         run = RunSettings(
             method=method,
             method_settings=assignments(settings or []),
-            features=FeatureSettings(weighting=features),
-            training=TrainingSettings(seed=seed),
+            features=FeatureSettings(weighting=features, max_features=max_features, ngram_range=ngrams and (1, ngrams)),
+            words=WordSettings(max_length=max_length),
+            training=TrainingSettings(seed=seed, max_epochs=max_epochs),
         )
         identity = {"place": place, "data": corpus.content_hash(), "config": run.complete()}
         record = next((past for past in read_records(RESULTS) if is_of(past, identity)), None)
         if record is None:
-            trained = train_model(corpus, split, run)
-            dev = {score.domain: score.accuracy for score in evaluate(trained.model, corpus, split.dev).domains}
+            began = time.process_time()
+            trained = train_model(corpus, replace(split, test=split.test[:0]), run)
+            seconds = time.process_time() - began
+            dev = {score.domain: score.accuracy for score in evaluate(trained.model, corpus, rows).domains}
             chosen = {"chosen": trained.history.chosen, "best_epoch": trained.history.best_epoch or None}
-            record = {**identity, **chosen, "dev": dev, "code": code_hash(), "machine": machine()}
+            how = {"code": code_hash(), "cpu_seconds": round(seconds, 1), "machine": machine()}
+            record = {**identity, **chosen, "dev": dev, **how}
             append_record(RESULTS, record)
         reached.append(100 * float(np.mean(list(record["dev"].values()))))
     shown = " ".join(f"{value:.2f}" for value in reached)
-    print(f"{method} {settings or ''} {features or ''} {place}: dev {np.mean(reached):.2f} ({shown})", flush=True)
+    print(f"{method} {settings or ''} {features or ''} {on}: dev {np.mean(reached):.2f} ({shown})", flush=True)
 
 
 if __name__ == "__main__":

@@ -34,16 +34,20 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 class FeatureSettings(Settings):
-    """What the network reads of a document."""
+    """What the network reads of a document; None is what the method asks for."""
 
     weighting: Weighting | None = Field(None, description="counts, tfidf or raw; by default what the method asks for")
-    max_features: int = Field(5000, ge=1, description="how many n-grams to keep, the most frequent")
-    ngram_range: tuple[int, int] = Field((1, 2), description="shortest and longest n-gram")
+    max_features: int | None = Field(
+        None, ge=1, description="how many n-grams to keep, the most frequent; by default what the method asks for"
+    )
+    ngram_range: tuple[int, int] | None = Field(
+        None, description="shortest and longest n-gram; by default what the method asks for"
+    )
 
     @field_validator("ngram_range")
     @classmethod
-    def _shortest_first(cls, value: tuple[int, int]) -> tuple[int, int]:
-        if not 1 <= value[0] <= value[1]:
+    def _shortest_first(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:
+        if value is not None and not 1 <= value[0] <= value[1]:
             raise ValueError("expected the shortest n-gram, at least 1, and the longest")
         return value
 
@@ -84,8 +88,12 @@ class RunSettings(Settings):
 
     def resolved_features(self) -> FeatureSettings:
         """Return what is read of a document, the method's own wish filled in."""
-        weighting = self.features.weighting or method_entry(self.method).weighting
-        return self.features.model_copy(update={"weighting": weighting})
+        given, entry = self.features, method_entry(self.method)
+        return FeatureSettings(
+            weighting=given.weighting or entry.weighting,
+            max_features=given.max_features or entry.max_features,
+            ngram_range=given.ngram_range or entry.ngram_range,
+        )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from multidomain.methods.base import FittedMethod, Task, Tried
 from multidomain.methods.data import Examples, TrainingData
+from multidomain.methods.denoising import undo_noise
 from multidomain.methods.linear_base import best_scale
 from multidomain.methods.selection import fit_best, mean_accuracy
 from multidomain.nn.rows import Rows, SparseRows
@@ -136,13 +137,9 @@ def denoising_weights(blocks: Sequence[Tensor], noise: float, ridge: float) -> T
     for block in blocks:
         with_one = _with_one(block)
         S.addmm_(with_one.T, with_one)
-    q = torch.full((n + 1,), 1 - noise, dtype=S.dtype)
-    q[-1] = 1
-    Q = S * q[:, None] * q
-    Q.diagonal().copy_(S.diagonal() * q + ridge)
-    P = S[:-1] * q  # (columns, columns + 1)
-    # Q is symmetric, so the transpose of P Q^-1 solves Q W^T = P^T.
-    return torch.cholesky_solve(P.T.contiguous(), torch.linalg.cholesky(Q))
+    kept = torch.full((n + 1,), 1 - noise, dtype=S.dtype)
+    kept[-1] = 1
+    return undo_noise(S, kept, ridge, n)
 
 
 def _layer(h: Tensor, W: Tensor) -> Tensor:

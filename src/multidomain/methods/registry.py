@@ -21,6 +21,7 @@ from multidomain.methods.msda import MSDA
 from multidomain.methods.mtl_graph import MTLGraph
 from multidomain.methods.rmtl import RMTL
 from multidomain.methods.self_training import SelfTraining
+from multidomain.methods.sped import SPED
 from multidomain.settings import Settings
 
 _MAN = "Chen and Cardie 2018, Multinomial Adversarial Networks for Multi-Domain Text Classification"
@@ -40,8 +41,8 @@ class MethodEntry:
         Settings that make this method what its name says; a user cannot change them.
     defaults
         Settings whose default differs from the class's.
-    weighting
-        What it reads of a document unless told otherwise; None: each of its members decides.
+    weighting, max_features, ngram_range
+        What it reads of a document unless told otherwise; weighting None: each of its members decides.
     words
         What the words behind the features are needed for, if they are.
     unused
@@ -57,6 +58,8 @@ class MethodEntry:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     weighting: Weighting | None = "counts"
+    max_features: int = 5000
+    ngram_range: tuple[int, int] = (1, 2)
     words: str = ""
 
     def settings(self, values: Mapping[str, Any]) -> Settings:
@@ -103,6 +106,15 @@ _LOSS_NAMES: dict[str, str] = {"ls": "least squares", "svm": "support vector mac
 METHODS: dict[str, MethodEntry] = {
     entry.name: entry
     for entry in (
+        _convex(
+            "sped",
+            "shared and private weights of evidence-weighted and denoised words",
+            "Wang and Manning 2012, Chen et al. 2012 and Daumé III 2007 put together; see its documentation",
+            SPED,
+            uses_unlabelled_text=True,
+            max_features=500_000,
+            ngram_range=(1, 3),
+        ),
         _man(
             "man-nll",
             "shared and private features, an adversary with the NLL loss",

@@ -10,6 +10,7 @@ from multidomain.experiments.records import Record, read_records
 from multidomain.methods import METHODS
 
 FILE = "development.jsonl"
+_ONE_OF_SEVERAL = ("dev_fold", "pseudo_target", "without")  # rows of one line differ in these
 
 
 def development_section(folder: Path) -> str:
@@ -20,7 +21,7 @@ def development_section(folder: Path) -> str:
         groups.setdefault(_row(record), []).append(accuracy)
     if not groups:
         return ""
-    lines = ["| method | settings other than the defaults | split | development accuracy | seeds |"]
+    lines = ["| method | settings other than the defaults | split | development accuracy | runs |"]
     lines.append("|---|---|---|---:|---:|")
     for (method, settings, place), accuracies in groups.items():
         spread = f" ({min(accuracies):.2f} to {max(accuracies):.2f})" if len(accuracies) > 1 else ""
@@ -38,5 +39,7 @@ def _row(record: Record) -> tuple[str, str, str]:
         if name not in entry.fixed and defaults.get(name) != value
     }
     different["features"] = config["features"]["weighting"]
-    place = ", ".join(f"{name} {value}" for name, value in record["place"].items())
+    if length := config.get("words", {}).get("max_length"):
+        different["max_length"] = length
+    place = ", ".join(f"{name} {value}" for name, value in record["place"].items() if name not in _ONE_OF_SEVERAL)
     return config["method"], ", ".join(f"{name} = {value}" for name, value in different.items()), place

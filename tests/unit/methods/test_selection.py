@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,19 +10,19 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from multidomain.methods.data import Examples
-from multidomain.methods.selection import fit_best, mean_accuracy
+from multidomain.methods.selection import fit_best, fit_first_good, mean_accuracy
 from multidomain.nn.rows import SparseRows
 
 
 class Trial:
     """Candidates 0, 1, 2, ... that reach the given accuracies; what is fitted for one is its number times ten."""
 
-    def __init__(self, accuracies: Sequence[float], n_dev: int = 10_000):
+    def __init__(self, accuracies: Sequence[float], n_dev: int = 10_000, rule: Callable[..., Any] = fit_best):
         self.accuracies = accuracies
         self.all_fitted: list[int] = []
         self.told: list[tuple[dict[str, Any], float | None]] = []
         candidates = [{"C": i} for i in range(len(accuracies))]
-        self.fitted, self.chosen = fit_best(candidates, self._fit, self._accuracy, self._tried, n_dev=n_dev)
+        self.fitted, self.chosen = rule(candidates, self._fit, self._accuracy, self._tried, n_dev=n_dev)
 
     def _fit(self, values: Mapping[str, Any]) -> int:
         self.all_fitted.append(values["C"])
@@ -90,3 +90,32 @@ def test_few_development_rows_say_little_about_what_is_hopeless():
     accuracies = [0.70, 0.65, 0.65, 0.65, 0.65, 0.95]
     assert Trial(accuracies, n_dev=10_000).chosen == {"C": 0}
     assert Trial(accuracies, n_dev=20).chosen == {"C": 5}
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "n_dev", "chosen"),
+    [
+        # One standard error of 0.9 on 100 rows is 0.03, of 0.8 on 400 rows 0.02.
+        pytest.param([0.88, 0.9, 0.89], 100, 0, id="the first, near enough"),
+        pytest.param([0.86, 0.88, 0.9], 100, 1, id="the first is too far below, the second is not"),
+        pytest.param([0.8, 0.86, 0.9], 100, 2, id="only the best"),
+        pytest.param([0.86, 0.88, 0.9], 10_000, 2, id="many rows tell them apart"),
+        pytest.param([0.9, 0.88, 0.86], 100, 0, id="the best is the first"),
+        pytest.param([0.785, 0.775, 0.8], 400, 0, id="other numbers"),
+        pytest.param([0.775, 0.785, 0.8], 400, 1, id="other numbers, the other way round"),
+        pytest.param([0.99, 1.0, 1.0], 100, 1, id="nothing is near to no error at all"),
+        pytest.param([0.1, 0.1, 0.1, 0.1, 0.1, 0.9], 100, 5, id="none is given up"),
+        pytest.param([0.0], 100, 0, id="the only one"),
+    ],
+)
+def test_the_first_within_one_standard_error_of_the_best_is_taken(accuracies: list[float], n_dev: int, chosen: int):
+    trial = Trial(accuracies, n_dev, fit_first_good)
+    assert (trial.fitted, trial.chosen) == (10 * chosen, {"C": chosen})
+    assert trial.told == [({"C": i}, accuracy) for i, accuracy in enumerate(accuracies)]
+
+
+def test_without_development_rows_the_first_is_taken():
+    trial = Trial([0.1, 0.9, 0.5], 0, fit_first_good)
+    assert (trial.fitted, trial.chosen) == (0, {"C": 0})
+    assert trial.told == [({"C": 0}, None)]
+    assert trial.all_fitted == [0]

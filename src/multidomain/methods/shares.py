@@ -1,0 +1,37 @@
+"""Answers that have given class shares."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logsumexp, softmax
+
+_SWEEPS = 100
+_ENOUGH = 50  # beyond this a probability is 0 or 1
+
+
+def match_shares(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    r"""Return logits whose mean probabilities are given class shares: one number is added to the logits of each class.
+
+    .. math:: \frac1n \sum_i \mathrm{softmax}(z_i + b)_c = \pi_c \quad \text{for all } c
+
+    solved for one class after the other until it holds for all. A class of share 0 is never the answer.
+
+    References
+    ----------
+    D. Berthelot et al. ReMixMatch: Semi-Supervised Learning with Distribution Matching and Augmentation Anchoring.
+    ICLR 2020 (distribution alignment).
+    """
+    matched = np.where(shares > 0, logits, -np.inf)
+    wanted = np.flatnonzero(shares)
+    for _ in range(_SWEEPS if len(wanted) > 1 else 0):
+        for c in wanted:
+            odds = matched[:, c] - logsumexp(np.delete(matched, c, axis=1), axis=1)
+            matched[:, c] += brentq(_excess, -odds.max() - _ENOUGH, -odds.min() + _ENOUGH, args=(odds, shares[c]))
+        if np.abs(softmax(matched, axis=1).mean(axis=0) - shares).max() < 1e-6:
+            break
+    return matched
+
+
+def _excess(shift: float, odds: np.ndarray, share: float) -> float:
+    return float(expit(odds + shift).mean() - share)
