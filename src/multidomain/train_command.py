@@ -66,8 +66,8 @@ def train_command(
     features: Annotated[
         Weighting | None, typer.Option(help="What is read of a text; by default what the method asks for.")
     ] = None,
-    max_features: Annotated[int | None, typer.Option(help="How many n-grams to keep; by default as above.")] = None,
-    ngrams: Annotated[int | None, typer.Option(help="Longest n-gram; by default as above.")] = None,
+    max_features: Annotated[int | None, typer.Option(help="How many n-grams to keep; 5000 for most methods.")] = None,
+    ngrams: Annotated[int | None, typer.Option(help="Longest n-gram; 2 for most methods.")] = None,
     unlabelled: Annotated[
         list[str] | None, typer.Option(metavar="DOMAIN", help="Hide this domain's labels from training.")
     ] = None,

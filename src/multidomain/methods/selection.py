@@ -74,7 +74,7 @@ def fit_first_good(
     best = max(reached)
     good_enough = best - (best * (1 - best) / n_dev) ** 0.5
     chosen = next(candidate for candidate, value in zip(candidates, reached, strict=True) if value >= good_enough)
-    return fit(chosen), dict(chosen)
+    return fit(chosen), dict(chosen)  # again: to keep them all would be a copy of the weights for each
 
 
 def mean_accuracy(scores: np.ndarray, dev: Examples) -> float:
