@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from multidomain.methods.base import FittedMethod, Task, Tried
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.linear_base import best_scale
-from multidomain.methods.selection import fit_first_good, mean_accuracy
+from multidomain.methods.selection import fit_best, fit_first_good, mean_accuracy
 from multidomain.methods.shares import match_shares
 from multidomain.methods.two_views import TwoViews
 from multidomain.nn.row_sum import row_sum
@@ -125,7 +125,9 @@ class SPED(FittedMethod):
         labelled, dev = self._rows(data.labelled), self._rows(data.dev)
         targets = np.eye(K)[data.labelled.y]
         weight = np.ones(len(targets)) if data.labelled.weight is None else data.labelled.weight
-        weights, chosen = fit_first_good(
+        # Development rows of other domains are a reason to depart from what is preferred only if they say so clearly.
+        spoken_for = len(data.dev) > 0 and len(self.task.labelled) == len(self.task.domains)
+        weights, chosen = (fit_best if spoken_for else fit_first_good)(
             self._candidates(),
             lambda values: self._solve(labelled, targets, values["C"] * weight, values["length"]),
             lambda fitted: mean_accuracy(fitted.scores(dev), data.dev),
@@ -133,11 +135,10 @@ class SPED(FittedMethod):
             n_dev=len(data.dev),
         )
         text = self._rows(data.text.where(~np.isin(data.text.d, self.task.labelled)))
-        rows = labelled + text
         cost = chosen["C"] * np.r_[weight, np.full(len(text.d), s.trust)]
         for number in range(1, s.rounds + 1) if len(text.d) else ():
             answers = self._answers(weights, text, dev, data)
-            weights = self._solve(rows, np.r_[targets, answers], cost, chosen["length"])
+            weights = self._solve(labelled + text, np.r_[targets, answers], cost, chosen["length"])
             tried({"round": number, **chosen}, mean_accuracy(weights.scores(dev), data.dev) if len(data.dev) else None)
         self._keep(weights, _scale(weights, dev, data.dev))
         return chosen

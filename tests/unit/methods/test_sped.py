@@ -298,6 +298,21 @@ def test_what_is_tried_on_development_rows():
     assert given.fit(data, untold) == {"length": 0.3, "C": 2.0}
 
 
+def test_the_best_values_are_taken_where_all_domains_have_labels_and_preferred_ones_otherwise():
+    data = make_data(n_dev=60)
+    chosen = {}
+    for labelled in (LABELLED, (0, 1, 2)):
+        task = Task(COLUMNS, 2, data.task.domains, labelled)
+        told: list[tuple[Mapping[str, Any], float | None]] = []
+        chosen[labelled] = SPED(task, SPEDSettings(denoised=3, rounds=0)).fit(
+            data, lambda values, accuracy, told=told: told.append((values, accuracy))
+        )
+        best = max(accuracy for _, accuracy in told)
+        good_enough = best if labelled != LABELLED else best - (best * (1 - best) / 60) ** 0.5
+        assert chosen[labelled] == next(values for values, accuracy in told if accuracy >= good_enough)
+    assert chosen[LABELLED] != chosen[0, 1, 2]
+
+
 def test_scores_are_scaled_to_the_development_rows():
     settings = {"denoised": 0, "C": 0.1, "rounds": 0}
     data = make_data(n_dev=60)
