@@ -20,14 +20,15 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 demo: $(INSTALLED) ## train MAN on real text with one domain unlabelled, and show the accuracy per domain
-	@if $(BIN)/multidomain fetch vader; then data='vader --unlabelled nyt --batch-size 32 --epochs 8 --patience 2'; \
+	@if $(BIN)/multidomain fetch vader; then data='vader --method man-nll --unlabelled nyt --batch-size 32 --epochs 8 --patience 2'; \
 	else echo "The corpus 'vader' cannot be had here: training on the built-in corpus 'demo' instead."; \
-	  data='demo --unlabelled shoes --set lr=0.001 --patience 10'; fi; \
+	  data='demo --method man-nll --unlabelled shoes --set lr=0.001 --patience 10'; fi; \
 	echo "multidomain train $$data -o $(RUNS)/demo --overwrite"; \
 	$(BIN)/multidomain train $$data -o $(RUNS)/demo --overwrite
 
+# Files start in their order and not those with most tests first: the longest are tests/contract and tests/docs.
 test: $(INSTALLED) ## run all tests but those in a browser
-	$(BIN)/python -m pytest -m 'not browser' -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m 'not browser' -n 2 --dist loadfile --no-loadscope-reorder
 
 test-browser: $(INSTALLED) ## try the service's page in a real, headless Chromium
 	$(BIN)/python -m pytest -m browser tests/browser

@@ -76,7 +76,9 @@ def main() -> None:
     split = kfold_split(corpus, 0)
     for seed in arguments.seeds:
         for name in [arguments.only] if arguments.only else VARIANTS:
-            settings = RunSettings(method_settings=VARIANTS[name], training=TrainingSettings(seed=seed))
+            settings = RunSettings(
+                method="man-nll", method_settings=VARIANTS[name], training=TrainingSettings(seed=seed)
+            )
             record = {"variant": name, "data": corpus.content_hash(), "settings": settings.complete()}
             done = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
             if any({key: past[key] for key in record} == record for past in done):

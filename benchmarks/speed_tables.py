@@ -81,9 +81,17 @@ def prediction() -> str:
     )
 
 
+def recommended() -> str:
+    lines = ["| | | wall time | peak memory |", "|---|---|---:|---:|"]
+    latest = {(r["corpus"], r["system"]): r for r in records("cost.jsonl")}
+    for (corpus, system), r in latest.items():
+        lines.append(f"| {corpus} | `{system}` | {r['seconds']:.0f} s | {r['peak_mb'] / 1024:.1f} GB |")
+    return "\n".join(lines)
+
+
 def written(page: str) -> str:
     """Return the page with its tables made anew."""
-    for table in (training, words, accuracy, many_domains, prediction):
+    for table in (training, words, accuracy, many_domains, recommended, prediction):
         mark = f"<!-- {table.__name__} -->"
         page = re.sub(f"{mark}.*?{mark}", lambda _, t=table, m=mark: f"{m}\n{t()}\n{m}", page, flags=re.DOTALL)
     return page

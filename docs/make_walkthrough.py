@@ -58,7 +58,7 @@ class Runner:
     def _output(self, command: str) -> str:
         if command.startswith("multidomain serve"):
             self._server = subprocess.Popen(command.split(), cwd=self._folder, env=self._env, stderr=subprocess.DEVNULL)
-            self._wait()
+            wait_for_server()
             picture_of(f"{ADDRESS}/", DOCS / "images" / "page.png", with_answer=True)
             return ""
         options = {"cwd": self._folder, "env": self._env, "text": True, "check": True}
@@ -68,19 +68,22 @@ class Runner:
             picture_of(page.as_uri(), DOCS / "images" / "report.png")
         return shown.stdout.replace(str(Path.home()), "~")
 
-    def _wait(self) -> None:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"{ADDRESS}/healthz", timeout=1)
-                return
-            except OSError:
-                time.sleep(0.2)
-
     def end(self) -> None:
         """Stop the server."""
         if self._server:
             self._server.send_signal(signal.SIGTERM)
             self._server.wait()
+
+
+def wait_for_server() -> None:
+    """Return when the server answers."""
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(f"{ADDRESS}/healthz", timeout=1)
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise TimeoutError(f"no server has come up at {ADDRESS}")
 
 
 def picture_of(address: str, path: Path, *, with_answer: bool = False) -> None:

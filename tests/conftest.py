@@ -1,4 +1,7 @@
-"""Fixtures for all tests."""
+"""Fixtures for all tests.
+
+What imports torch is imported in the fixtures: the process that hands out the tests to others can do without.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import torch
-
-from multidomain import cli
 
 Run = Callable[..., tuple[int, str, str]]
 
-torch.set_num_threads(1)  # the same bits on every machine, and no threads that wait for each other
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """The same bits on every machine, and no threads that wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +39,8 @@ def benchmark_data() -> Iterator[Path]:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process and return exit code, standard output and standard error."""
+    from multidomain import cli
+
     monkeypatch.setenv("COLUMNS", "200")
 
     def run(*arguments: object) -> tuple[int, str, str]:

@@ -12,10 +12,11 @@ import tomli_w
 from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
 
+from multidomain.choosing import AUTO, ChoiceSettings
 from multidomain.corpus import Columns, Corpus, load_corpus, read_corpus
 from multidomain.errors import ConfigError
 from multidomain.files import whole_file
-from multidomain.methods import method_entry
+from multidomain.methods import RECOMMENDED, FittedMethod, MethodEntry, method_entry
 from multidomain.methods.ensemble import EnsembleSettings, Member
 from multidomain.pipeline import Device, FeatureSettings, RunSettings, WordSettings
 from multidomain.runs import SplitSettings
@@ -30,6 +31,12 @@ _OPTIONS = {  # of the command line, under their names here
     "max_features": "--max-features",
     "vectors": "--vectors",
     "max_length": "--max-length",
+    "budget": "--budget",
+    "batch_size": "--batch-size",
+    "max_epochs": "--epochs",
+    "patience": "--patience",
+    "balanced": "--balanced",
+    "checkpoint_seconds": "--checkpoint-seconds",
 }
 
 
@@ -52,7 +59,7 @@ class TrainConfig(Settings):
 
     data: str = Field(description="a corpus by name, or a file or folder")
     output: str = Field(description="folder for model, metrics and log")
-    method: str = Field("man-nll", description="see 'multidomain methods'")
+    method: str = Field(RECOMMENDED, description="see 'multidomain methods'; 'auto' compares some and takes the best")
     seed: int = Field(0, ge=0, lt=2**32, description="decides the split and the training")
     device: Device = Field("auto", description="auto, cpu or cuda")
     threads: int = Field(1, ge=1, description="the same number gives the same bits")
@@ -62,6 +69,7 @@ class TrainConfig(Settings):
     features: FeatureSettings = FeatureSettings()
     words: WordSettings = WordSettings()
     training: TrainingSettings = TrainingSettings()
+    choice: ChoiceSettings = ChoiceSettings()
 
     @classmethod
     def parse_all(cls, values: Mapping[str, Any]) -> Self:
@@ -73,8 +81,8 @@ class TrainConfig(Settings):
             faults += str(error).splitlines()[1:]
         settings = values.get("settings", {})
         try:
-            if isinstance(settings, Mapping):
-                method_entry(str(values.get("method", "man-nll"))).settings(settings)
+            if isinstance(settings, Mapping) and values.get("method") != AUTO:
+                method_entry(str(values.get("method", RECOMMENDED))).settings(settings)
         except ConfigError as error:
             listed = str(error).splitlines()
             faults += listed[1:] or [f"  - {listed[0]}"]
@@ -90,25 +98,40 @@ class TrainConfig(Settings):
                 raise ValueError(f"the seed is given once, before the sections, and not in [{part}]")
         return self
 
-    def _refuse_idle(self) -> None:
-        """Refuse settings that have no effect with what is trained."""
-        method = method_entry(self.method).settings(self.settings)
+    def _idle(self) -> dict[str, str]:
+        """Return the sections that have no effect with what is trained, and why."""
+        if self.method == AUTO:
+            return {"settings": "'auto' tries several methods", "words": "'auto' tries methods that read n-grams"}
+        idle = {"choice": "it is for --method auto"}
+        entry = method_entry(self.method)
+        method = entry.settings(self.settings)
         if isinstance(method, EnsembleSettings):  # members may read either
-            return
-        idle: Settings
+            return idle
+        if issubclass(entry.method, FittedMethod):
+            idle["training"] = f"'{self.method}' is fitted at once, without epochs"
         if getattr(method, "reads_words", False):
-            idle, why = self.features, f"'{self.method}' reads words in their order here"
-        else:
-            idle, why = self.words, "it is for extractors that read words in their order, such as cnn"
-        if idle.model_fields_set:
-            given = sorted(idle.model_fields_set)[0]
-            raise ConfigError(f"{_OPTIONS.get(given, given)} has no effect: {why}. Leave it out.")
+            return {**idle, "features": f"'{self.method}' reads words in their order here"}
+        return {**idle, "words": "it is for extractors that read words in their order, such as cnn"}
+
+    def _refuse_idle(self) -> None:
+        for section, why in self._idle().items():
+            values = getattr(self, section)
+            given = sorted(values.model_fields_set if isinstance(values, Settings) else values)
+            if given:
+                option = _OPTIONS.get(given[0], f"--set {given[0]}" if section == "settings" else given[0])
+                raise ConfigError(f"{option} has no effect: {why}. Leave it out.")
+
+    def with_method(self, name: str) -> Self:
+        """Return the config of the run that trains a method which was chosen, without what has no effect on it."""
+        given = {**self.model_dump(exclude_unset=True), "method": name}
+        idle = self.model_copy(update={"method": name})._idle()
+        return self.parse_all({section: value for section, value in given.items() if section not in idle})
 
     @property
     def run(self) -> RunSettings:
-        """Return what decides the outcome, but for the data and the split."""
+        """Return what decides the outcome, but for the data and the split; with 'auto', of the first candidate."""
         return RunSettings(
-            method=self.method,
+            method=self.choice.methods[0] if self.method == AUTO else self.method,
             method_settings=self.settings,
             features=self.features,
             words=self.words,
@@ -173,20 +196,25 @@ def template(data: str, output: str, method: str) -> str:
     for name, field in fields.items():
         if not _is_section(name, field):
             lines += _commented(name, field, given.get(name))
-    entry = method_entry(method)
-    lines += ["", f"[settings] # of '{method}'"]
-    settings = entry.settings({})
-    for name, field in type(settings).model_fields.items():
-        if name not in entry.fixed and name not in entry.unused:
-            lines.append(f"# {_assignment(name, getattr(settings, name))}{_about(field)}")
+    if method != AUTO:
+        lines += _method_lines(method_entry(method))
+    idle = TrainConfig(data=data, output=output, method=method)._idle()
     for name, field in fields.items():
-        if _is_section(name, field) and name != "settings":
+        if _is_section(name, field) and name not in ("settings", *idle):
             lines += ["", f"[{name}]", *_section_lines(field)]
     return "\n".join(lines) + "\n"
 
 
 def _is_section(name: str, field: FieldInfo) -> bool:
     return name == "settings" or isinstance(field.default, Settings)
+
+
+def _method_lines(entry: MethodEntry) -> Iterator[str]:
+    yield from ("", f"[settings] # of '{entry.name}'")
+    settings = entry.settings({})
+    for name, field in type(settings).model_fields.items():
+        if name not in entry.fixed and name not in entry.unused:
+            yield f"# {_assignment(name, getattr(settings, name))}{_about(field)}"
 
 
 def _section_lines(field: FieldInfo) -> Iterator[str]:

@@ -33,7 +33,7 @@ from multidomain.errors import (
 )
 from multidomain.features.bags import BagFeatures, Weighting
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, write_sealed
-from multidomain.methods import method_entry
+from multidomain.methods import RECOMMENDED, method_entry
 from multidomain.model import MANIFEST, Model, UnknownDomain
 from multidomain.pipeline import Device, RunSettings, resolved_device, train_model
 from multidomain.training.history import Epoch, History, Listener
@@ -59,7 +59,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    method : str, default="man-nll"
+    method : str, default="sped"
         Name in the registry; ``multidomain methods`` lists them.
     category, extractor, lam, k, hidden, dropout, lr : default=None
         The method's most common settings; None is the method's default. They are arguments and not part of
@@ -68,8 +68,9 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         The method's other settings.
     features : {"counts", "tfidf", "raw"}, default=None
         What is read: counts or tf-idf of n-grams, or given vectors as they are. None is what the method asks for.
-    max_features, ngram_range : default=5000, (1, 2)
-        How many n-grams of texts to keep, and how long they are. Without effect on vectors.
+    max_features, ngram_range : default=None
+        How many n-grams of texts to keep, and how long they are; None is what the method asks for. Without effect on
+        vectors.
     vectors : str, default=None
         Word vectors of extractors that read words in their order (``cnn``): a file, or ``random``; None trains them.
     batch_size, max_epochs, patience : int, default=8, 30, 5
@@ -111,14 +112,14 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
     >>> texts = ["a light shoe", "a heavy shoe", "a heavy pan", "a light pan"] * 5
     >>> labels = ["good", "bad", "good", "bad"] * 5
     >>> domains = ["shoes", "shoes", "kitchen", "kitchen"] * 5
-    >>> classifier = MultiDomainClassifier(hidden=(16,), lr=0.01, random_state=0)
+    >>> classifier = MultiDomainClassifier(random_state=0)
     >>> classifier.fit(texts, labels, domains=domains).predict(["so light"] * 2, domains=["shoes", "kitchen"])
     array(['good', 'bad'], dtype='<U4')
     """
 
     def __init__(
         self,
-        method: str = "man-nll",
+        method: str = RECOMMENDED,
         *,
         category: str | None = None,
         extractor: str | None = None,
@@ -129,8 +130,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         lr: float | None = None,
         method_settings: dict[str, Any] | None = None,
         features: Weighting | None = None,
-        max_features: int = 5000,
-        ngram_range: tuple[int, int] = (1, 2),
+        max_features: int | None = None,
+        ngram_range: tuple[int, int] | None = None,
         vectors: str | None = None,
         batch_size: int = 8,
         max_epochs: int = 30,

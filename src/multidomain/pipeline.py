@@ -19,7 +19,7 @@ from multidomain.errors import ConfigError, NoDevelopmentRows
 from multidomain.features import BagFeatures, Features, WordSequences
 from multidomain.features.bags import Weighting
 from multidomain.features.prepared import word_vectors
-from multidomain.methods import FittedMethod, GradientMethod, Method, method_entry
+from multidomain.methods import RECOMMENDED, FittedMethod, GradientMethod, Method, method_entry
 from multidomain.methods.data import TrainingData
 from multidomain.methods.ensemble import EnsembleSettings, Member
 from multidomain.methods.network import NetworkMethod
@@ -69,7 +69,7 @@ class RunSettings(Settings):
     `method_settings` holds what differs from the method's defaults.
     """
 
-    method: str = "man-nll"
+    method: str = RECOMMENDED
     method_settings: dict[str, Any] = Field(default_factory=dict)
     features: FeatureSettings = FeatureSettings()
     words: WordSettings = WordSettings()
@@ -168,6 +168,11 @@ def _on_cpu_only(settings: RunSettings) -> bool:
     return issubclass(entry.method, FittedMethod) or getattr(method_settings, "runs_on_cpu_only", False)
 
 
+def suited_device(settings: RunSettings, device: Device) -> Device:
+    """Return the device, or "auto" for a method that runs on the CPU only, for runs of which some can use it."""
+    return "auto" if _on_cpu_only(settings) else device
+
+
 def saved_members(settings: RunSettings) -> list[Path]:
     """Return the folders of the saved models that a run joins, those inside inner ensembles too."""
     method_settings = method_entry(settings.method).settings(settings.method_settings)
@@ -200,7 +205,7 @@ def _train_ensemble(
             continue
         own = settings.model_copy(update={"method": member.method, "method_settings": member.settings})
         checkpoint = checkpoint_path and checkpoint_path.with_stem(f"{checkpoint_path.stem}-{number}")
-        where: Device = "auto" if _on_cpu_only(own) else device
+        where = suited_device(own, device)
         trained = train_model(corpus, split, own, device=where, checkpoint_path=checkpoint, listeners=listeners)
         trained.model.method.to("cpu")
         models.append(trained.model)

@@ -119,6 +119,8 @@ def run_in_folder(
 def check_folder(folder: Path, settings: RunSettings, *, resume: bool, overwrite: bool, smoke: bool) -> None:
     """Refuse a folder whose content a run would replace without being asked to; a smoke run may always be replaced."""
     finished = _finished(folder)
+    if finished and resume and not _checkpoints(folder):  # it is only read again
+        return
     if folder.resolve() in [member.resolve() for member in saved_members(settings)]:
         raise ConfigError(f"{folder} is a member of the ensemble. Choose another folder for the whole.")
     if finished and not finished.get("smoke") and smoke:

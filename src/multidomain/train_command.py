@@ -11,11 +11,14 @@ import torch
 import typer
 from rich.console import Console
 
+from multidomain.choosing import AUTO, Choice, choose_method, keep_choice, remembered_choice
 from multidomain.config import CONFIG, TrainConfig, merged, read_config, template
 from multidomain.corpus import Corpus, Split, check_trainable, summarise
 from multidomain.errors import ConfigError, counted
 from multidomain.files import whole_file
-from multidomain.pipeline import RunSettings
+from multidomain.methods import RECOMMENDED
+from multidomain.model import is_model_folder
+from multidomain.pipeline import RunSettings, suited_device
 from multidomain.report import console as shown
 from multidomain.runs import RunResult, check_folder, run_in_folder
 from multidomain.training.history import Listener
@@ -54,7 +57,13 @@ def train_command(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TOML file of settings; options go before it. See 'init'.")
     ] = None,
-    method: Annotated[str | None, typer.Option(help="See 'multidomain methods'.", show_default="man-nll")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="See 'multidomain methods'; 'auto' compares some.", show_default=RECOMMENDED),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="MINUTES", help="Time for 'auto' to compare methods.", show_default="10")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
     ] = None,
@@ -147,26 +156,35 @@ def train_command(
                     "checkpoint_seconds": checkpoint_seconds,
                 }
             ),
+            "choice": _given({"budget": budget}),
         }
     )
     chosen = TrainConfig.parse_all(merged(read_config(config) if config else {}, given))
     torch.set_num_threads(chosen.threads)
     how = {"resume": resume, "overwrite": overwrite, "smoke": smoke}
     corpus, split, run = _understood(chosen, smoke)
+    folder = Path(chosen.output)
     if dry_run:
         check_trainable(corpus, split)
-        check_folder(Path(chosen.output), run, **how)
-        out.print(f"dry run: nothing was trained; {chosen.output} would hold the model", soft_wrap=True)
+        check_folder(folder, run, **how)
+        out.print(f"dry run: nothing was trained; {folder} would hold the model", soft_wrap=True)
         return
+    choice = None
+    if chosen.method == AUTO:
+        check_folder(folder, run, **how)
+        choice = _choice_of_method(chosen, corpus, split, run, resume)
+        chosen, run = chosen.with_method(choice.method), run.model_copy(update={"method": choice.method})
     listeners: list[Listener] = [progress_on(err)]
     if tensorboard:
         listeners.append(TensorBoard(tensorboard))
     if mlflow:
-        listeners.append(MLflow(mlflow, Path(chosen.output).name))
-    folder = Path(chosen.output)
+        listeners.append(MLflow(mlflow, folder.name))
+    device_of_run = suited_device(run, chosen.device) if choice else chosen.device
     result = run_in_folder(
-        folder, corpus, split, chosen.split_settings, run, device=chosen.device, listeners=listeners, **how
+        folder, corpus, split, chosen.split_settings, run, device=device_of_run, listeners=listeners, **how
     )
+    if choice or not resume:
+        keep_choice(folder, choice)
     chosen.save(folder)
     _show(result, chosen, corpus)
 
@@ -188,6 +206,29 @@ def _understood(config: TrainConfig, smoke: bool) -> tuple[Corpus, Split, RunSet
     return corpus, split, settings
 
 
+def _choice_of_method(config: TrainConfig, corpus: Corpus, split: Split, run: RunSettings, resume: bool) -> Choice:
+    """Let methods compete, or take up what a stopped run has chosen, and say which it is and why."""
+    folder = Path(config.output)
+    choice = remembered_choice(folder, corpus, split, run, config.choice) if resume else None
+    if choice is None:
+        check_trainable(corpus, split)
+        names = ", ".join(config.choice.methods)
+        err.print(f"auto: compares {names}, in about {config.choice.budget:g} minutes at most", soft_wrap=True)
+        choice = choose_method(
+            corpus,
+            split,
+            run,
+            config.choice,
+            device=config.device,
+            listeners=[progress_on(err)] if err.is_terminal else [],  # a bar goes away again, lines would not
+            told=lambda candidate: err.print(f"auto: {candidate}", soft_wrap=True),
+        )
+        if not is_model_folder(folder):  # an old model keeps its own until it is replaced
+            keep_choice(folder, choice)
+    out.print(f"auto chooses {choice.method}: {choice.reason}", soft_wrap=True)
+    return choice
+
+
 def _show(result: RunResult, config: TrainConfig, corpus: Corpus) -> None:
     """Say how it went and what to type next."""
     out.print(shown.kept_line(result.best_epoch, result.epochs, result.chosen, result.seconds))
@@ -206,7 +247,7 @@ def init_command(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")] = Path("multidomain.toml"),
     data: Annotated[str, typer.Option(help="A corpus by name, or a file or folder.")] = "reviews.csv",
     output: Annotated[str, typer.Option("--output", "-o", help="Folder of the model.")] = "runs/reviews",
-    method: Annotated[str, typer.Option(help="Whose settings to show.")] = "man-nll",
+    method: Annotated[str, typer.Option(help="Whose settings to show.")] = RECOMMENDED,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
 ) -> None:
     """Write a commented file of settings for 'multidomain train --config'."""

@@ -118,6 +118,17 @@ def train(name: str, variant: Mapping[str, Any], kind: str, **options: Any) -> T
         return train_model(*data(kind), settings(name, variant, **training), **options)
 
 
+_examples: dict[str, Trained] = {}
+
+
+def example(name: str, variant: Mapping[str, Any]) -> Trained:
+    """A trained method for the tests that only look at one: trained once for all of them."""
+    key = f"{name} {variant}"
+    if key not in _examples:
+        _examples[key] = train(name, variant, possible(name))
+    return _examples[key]
+
+
 def refusal(name: str, variant: Mapping[str, Any], kind: str) -> str | None:
     """What the error must say where a method cannot do a thing."""
     if domain_specific(variant) and kind == "one unlabelled":
@@ -193,7 +204,7 @@ def check_epochs(history: History) -> None:
 
 @every_method
 def test_views_of_the_shared_and_the_private_part(name: str, variant: dict[str, Any]):
-    model = train(name, variant, possible(name)).model
+    model = example(name, variant).model
     corpus, _ = data(possible(name))
     rows = SparseRows(model.features.transform(corpus.documents))
     a, b = rows.take(np.arange(0, 6)), rows.take(np.arange(6, 12))
@@ -211,7 +222,8 @@ def test_views_of_the_shared_and_the_private_part(name: str, variant: dict[str, 
 
 @every_method
 def test_a_seed_makes_a_run_repeatable(name: str, variant: dict[str, Any]):
-    a, b = (train(name, variant, possible(name)).model.method.state_dict() for _ in range(2))
+    runs = example(name, variant), train(name, variant, possible(name))
+    a, b = (run.model.method.state_dict() for run in runs)
     assert all(torch.equal(a[key], b[key]) for key in a)
 
 
@@ -247,7 +259,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(name: str, variant: dict[str
 
 @every_method
 def test_unseen_domains(name: str, variant: dict[str, Any]):
-    model = train(name, variant, possible(name)).model
+    model = example(name, variant).model
     texts = ["splendid book", "awful pan"]
     if domain_specific(variant):
         for domains in (None, [None, None]):

@@ -1,11 +1,13 @@
 """Every command and every piece of Python in README and docs runs, page by page and in its order.
 
 Long commands are shrunk by ``--smoke``. Files that pages speak of (reviews.csv and so on) are made from the corpus
-`demo`, with one domain unlabelled.
+`demo`, with one domain unlabelled. Commands run in this process, since importing torch takes longer than most of them;
+servers and lines that need a shell get processes of their own.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -14,22 +16,26 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from make_walkthrough import wait_for_server
 
 from multidomain.corpus import CORPORA, load_corpus
 from multidomain.errors import FetchError
 from multidomain.methods import METHODS
 
+Run = Callable[..., tuple[int, str, str]]
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 LONG = ("multidomain train", "multidomain reproduce")
+FOR_A_SHELL = re.compile(r"(?!multidomain )|.*[|&;<>$`\\*?~(){}\[\]]")  # what bash may read in its own way
 NOT_HERE = {  # and why
     "make": "what CI does anyway",
     "git": "this is the clone",
@@ -71,7 +77,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Shell:
     """Runs the commands of a page; servers stay until it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Run) -> None:
+        self._run_here = run
         self._servers: list[subprocess.Popen[bytes]] = []
 
     def run(self, command: str) -> None:
@@ -83,8 +90,13 @@ class Shell:
             self._servers.append(subprocess.Popen(shlex.split(command)))
             wait_for_server()
             return
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], capture_output=True, text=True, timeout=240)
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        if FOR_A_SHELL.match(command):
+            bash = ["bash", "-euo", "pipefail", "-c", command]
+            done = subprocess.run(bash, capture_output=True, text=True, timeout=240)
+            code, out, err = done.returncode, done.stdout, done.stderr
+        else:
+            code, out, err = self._run_here(*shlex.split(command)[1:])
+        assert code == 0, f"{command}\n{out}\n{err}"
 
     def end(self) -> None:
         for server in self._servers:
@@ -92,19 +104,9 @@ class Shell:
             assert server.wait(timeout=30) in (0, -signal.SIGTERM)
 
 
-def wait_for_server(port: int = 8000) -> None:
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1)
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError("the server did not come up")
-
-
 @pytest.fixture
-def shell() -> Iterator[Shell]:
-    shell = Shell()
+def shell(run: Run) -> Iterator[Shell]:
+    shell = Shell(run)
     yield shell
     shell.end()
 
@@ -112,6 +114,14 @@ def shell() -> Iterator[Shell]:
 def in_use(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@cache
+def names_after(code: str) -> dict[str, Any]:
+    """Run code with no names yet; pages that begin with the same code wait for its training once."""
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names
 
 
 def cases() -> list[object]:
@@ -136,13 +146,15 @@ def test_what_a_page_tells_to_type_works(page: Path, workplace: Path, shell: She
             pytest.skip(f"the corpus 'vader' cannot be had: {error}")
     if "multidomain serve" in page.read_text(encoding="utf-8") and in_use(8000):
         pytest.skip("port 8000 is in use")
-    known, names = dict(METHODS), {}
+    known, names = dict(METHODS), None
     if page.name == "python.md":  # speaks of a model that the quick start has trained
         shell.run("multidomain train reviews.csv -o runs/reviews")
     try:
         for kind, body in blocks(page):
-            if kind == "python":
-                exec(compile(body, f"{page.name}", "exec"), names)
+            if kind == "python" and names is None:
+                names = dict(names_after(ast.unparse(ast.parse(body, page.name))))
+            elif kind == "python":
+                exec(compile(body, page.name, "exec"), names)
             for command in commands(body) if kind == "console" else []:
                 if command.split()[0] not in NOT_HERE:
                     shell.run(command)

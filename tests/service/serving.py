@@ -12,9 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from multidomain import cli
 
 TOKEN = "a-token-for-tests"
-_TRAINING = ["--unlabelled", "shoes", "--set", "hidden=32", "--set", "lr=0.005", "--epochs", "6", "--seed", "1"]
+_TRAINING = [
+    "--method",
+    "man-nll",
+    "--unlabelled",
+    "shoes",
+    "--set",
+    "hidden=32",
+    "--set",
+    "lr=0.005",
+    "--epochs",
+    "6",
+    "--seed",
+    "1",
+]
 _DOMAIN_SPECIFIC = ["--method", "lr", "--set", "category=domain-specific"]
 
 
@@ -42,9 +58,8 @@ def domain_specific_model(folders: pytest.TempPathFactory) -> Path:
 
 def _trained(folder: Path, options: list[str]) -> Path:
     if not (folder / "metrics.json").exists():
-        command = [sys.executable, "-m", "multidomain", "train", "demo", "-o", str(folder), *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        done = CliRunner().invoke(cli.app, ["train", "demo", "-o", str(folder), *options], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
     return folder
 
 

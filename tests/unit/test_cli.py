@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-FAST = ["--set", "hidden=16", "--set", "lr=0.01", "--epochs", "3", "--seed", "1"]
+FAST = ["--method", "man-nll", "--set", "hidden=16", "--set", "lr=0.01", "--epochs", "3", "--seed", "1"]
 GOOD = [
     ["great phone works well", "good", "phones"],
     ["bad phone broke soon", "bad", "phones"],
@@ -221,7 +221,7 @@ def test_bad_input(content: bytes, options: list[str], message: str, tmp_path: P
 
 
 def test_every_fault_of_the_settings_is_reported_at_once(run: Run, tmp_path: Path) -> None:
-    _, _, err = run("train", "demo", "-o", tmp_path, "--set", "lamb=1", "--set", "k=0", "--set", "dropout=2")
+    _, _, err = run("train", "demo", "-o", tmp_path, *FAST, "--set", "lamb=1", "--set", "k=0", "--set", "dropout=2")
     assert all(name in err for name in ("'lamb'", "'k'", "'dropout'"))
 
 

@@ -12,6 +12,8 @@ from multidomain.features.vectors import read_vectors
 
 Run = Callable[..., tuple[int, str, str]]
 
+MAN = ["--method", "man-nll"]
+
 
 def test_a_method_that_is_fitted_at_once(tmp_path: Path, run: Run) -> None:
     code, out, err = run("train", "demo", "--method", "fa-lr", "--unlabelled", "shoes", "-o", tmp_path / "model")
@@ -33,8 +35,8 @@ def test_self_training_takes_settings_of_its_base(tmp_path: Path, run: Run) -> N
 
 
 def test_a_network_that_reads_words(tmp_path: Path, run: Run) -> None:
-    small = ["--set", "filters=8", "--set", "dimension=10", "--set", "k=1", "--epochs", "1"]
-    code, out, _ = run("train", "demo", "--extractor", "cnn", "--vectors", "random", *small, "-o", tmp_path / "model")
+    small = ["--set", "filters=8", "--set", "dimension=10", "--set", "k=1", "--epochs", "1", "-o", tmp_path / "model"]
+    code, out, _ = run("train", "demo", *MAN, "--extractor", "cnn", "--vectors", "random", *small)
     assert code == 0 and "kept epoch 1 of 1" in out
     code, out, _ = run("inspect", tmp_path / "model")
     assert code == 0 and "words, words in order" in out
@@ -51,12 +53,12 @@ def test_vectors_of_a_corpus(tmp_path: Path, run: Run) -> None:
     ("options", "message"),
     [
         (["--vectors", "random"], "--vectors has no effect: it is for extractors that read words in their order"),
-        (["--extractor", "cnn", "--features", "tfidf"], "--features has no effect: 'man-nll' reads words"),
-        (["--extractor", "cnn", "--set", "hidden=9"], "'hidden' has no effect with extractor 'cnn'"),
-        (["--set", "filters=9"], "'filters' has no effect with extractor 'mlp'"),
-        (["--extractor", "gru"], "'extractor': input should be 'mlp', 'cnn', 'lstm', 'bilstm' or 'bilstm-attention'"),
+        ([*MAN, "--extractor", "cnn", "--features", "tfidf"], "--features has no effect: 'man-nll' reads words"),
+        ([*MAN, "--extractor", "cnn", "--set", "hidden=9"], "'hidden' has no effect with extractor 'cnn'"),
+        ([*MAN, "--set", "filters=9"], "'filters' has no effect with extractor 'mlp'"),
+        ([*MAN, "--extractor", "gru"], "'extractor': input should be 'mlp', 'cnn', 'lstm', 'bilstm' or 'bilstm-att"),
         (["--set", "lam=1", "--set", "lam.x=2"], "--set gives 'lam' both a value and parts"),
-        (["--method", "fa-lr", "--extractor", "cnn"], "'extractor' is not a setting"),
+        (["--method", "fa-lr", "--extractor", "cnn"], "'extractor' is for networks, and 'fa-lr' is none; choose one"),
         (["--method", "self-training"], "learns from unlabelled text, and there is none"),
         (["--method", "self-training", "--set", "base=mlp"], "needs a base method that is fitted at once"),
         (["--method", "lr", "--set", "category=domain-specific", "--unlabelled", "shoes"], "and 'shoes' has none"),

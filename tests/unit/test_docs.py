@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from multidomain.experiments.records import read_records
 from multidomain.report.results_files import write_report
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +32,20 @@ def test_results_are_what_the_records_say(tmp_path: Path):
     made = (tmp_path / "results.md").read_text(encoding="utf-8")
     written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert written == made, "run: multidomain report results -o docs/results.md"
+
+
+@pytest.mark.parametrize(("table", "peer"), [("table1", "FA-SVM"), ("table2", "mSDA"), ("table3", "FA-SVM")])
+def test_figures_of_the_readme_come_from_the_records(table: str, peer: str):
+    def mean(system: str) -> str:
+        found = [r for r in read_records(ROOT / "results" / f"{table}.jsonl") if r["system"] == system]
+        if table == "table1":
+            found = [r for r in found if r["category"] == "shared-private"]
+        if table == "table2":
+            found = [r for r in found if (r["selection"], r["target_text"]) == ("source-dev", "test")]
+        return f"{100 * np.mean([accuracy for r in found for accuracy in r['test'].values()]):.2f}"
+
+    row = re.search(rf"^\| {table.replace('table', 'Table ')}: .*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert row and row[0].endswith(f"| {peer} {mean(peer)} | **{mean('SPED')}** |")
 
 
 def test_the_command_line_page_is_what_the_commands_say():

@@ -52,13 +52,18 @@ def members() -> dict[str, Model]:
     return {name: train_model(CORPUS, SPLIT, settings).model for name, settings in MEMBERS.items()}
 
 
-@pytest.fixture
-def saved(tmp_path: Path, members: dict[str, Model]) -> list[Path]:
-    folders = []
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("runs")
     for name, settings in MEMBERS.items():
-        folders.append(tmp_path / name)
-        run_in_folder(folders[-1], CORPUS, SPLIT, SplitSettings(), settings)
-    return folders
+        run_in_folder(place / name, CORPUS, SPLIT, SplitSettings(), settings)
+    return place
+
+
+@pytest.fixture
+def saved(tmp_path: Path, runs: Path) -> list[Path]:
+    """Folders of a test's own, which it may change."""
+    return [shutil.copytree(runs / name, tmp_path / name) for name in MEMBERS]
 
 
 def join_saved(folders: list[Path], output: Path, split: SplitSettings | None = None, corpus: Corpus = CORPUS) -> Model:

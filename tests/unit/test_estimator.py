@@ -23,7 +23,7 @@ NOUNS = {"books": "novel", "kitchen": "pan", "shoes": "boot"}
 
 
 def quick(**settings):
-    defaults = {"hidden": (16,), "lr": 0.01, "dropout": 0.1, "max_epochs": 10, "random_state": 0}
+    defaults = {"method": "man-nll", "hidden": (16,), "lr": 0.01, "dropout": 0.1, "max_epochs": 10, "random_state": 0}
     return MultiDomainClassifier(**{**defaults, **settings})
 
 
@@ -432,9 +432,10 @@ def test_bad_input_is_named(name):
         ({"method": "man-nl"}, "no method 'man-nl'. Did you mean 'man-nll'"),
         ({"features": "count", "batch_size": 1}, r"(?s)features.weighting.*'count'.*training.batch_size"),
         ({"validation_fraction": 1.5, "unknown_domain": "no"}, r"(?s)'validation_fraction'.*'unknown_domain'"),
-        ({"lam": -1}, "'lam': input should be greater than or equal to 0, got -1"),
+        ({"method": "man-nll", "lam": -1}, "'lam': input should be greater than or equal to 0, got -1"),
         ({"lam": 1, "method_settings": {"lam": 2}}, "'lam' given both as argument and in method_settings"),
-        ({"method_settings": {"lamda": 2}}, "'lamda' is not a setting. Did you mean 'lam'"),
+        ({"method": "man-nll", "method_settings": {"lamda": 2}}, "'lamda' is not a setting. Did you mean 'lam'"),
+        ({"lr": 0.1}, "'lr' is for networks, and 'sped' is none; choose one, as 'man-nll'"),
         ({"method": "sp", "lam": 0.1}, "'lam' has no effect in 'sp'"),
     ],
 )
@@ -489,6 +490,6 @@ def test_listeners_are_told():
             self.epochs += 1
 
     corpus, count = load_corpus("demo").thinned(10), Count()
-    model = MultiDomainClassifier(max_epochs=2, random_state=0, hidden=(8,))
+    model = MultiDomainClassifier("man-nll", max_epochs=2, random_state=0, hidden=(8,))
     model.fit(corpus.documents, corpus.labels, domains=corpus.domains, listeners=[count])
     assert count.epochs == model.n_iter_ == 2

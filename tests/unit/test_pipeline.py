@@ -31,7 +31,8 @@ def split(n: int = 24, **changed: Any) -> Split:
 
 def settings(seed: int = 0, **values: Any) -> RunSettings:
     training = {"max_epochs": 2, "batch_size": 4, "seed": seed, **values.pop("training", {})}
-    return RunSettings(method_settings={**SMALL, **values.pop("method_settings", {})}, training=training, **values)
+    own = {**SMALL, **values.pop("method_settings", {})}
+    return RunSettings(**{"method": "man-nll", "method_settings": own, "training": training, **values})
 
 
 def weights(trained: Any) -> dict[str, torch.Tensor]:

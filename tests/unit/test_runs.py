@@ -32,7 +32,7 @@ class Stop(Listener):
 
 def settings(lam: float = 0.05) -> RunSettings:
     training = {"max_epochs": 3, "patience": 3, "checkpoint_seconds": 0}
-    return RunSettings(method_settings={"hidden": [8], "lam": lam}, training=training)
+    return RunSettings(method="man-nll", method_settings={"hidden": [8], "lam": lam}, training=training)
 
 
 def train(folder: Path, lam: float = 0.05, corpus: Corpus = CORPUS, **options: object) -> None:
@@ -59,7 +59,7 @@ def test_an_overwriting_run_that_was_stopped_leaves_the_old_one_whole_and_can_go
 
 
 def test_a_smoke_run_gives_way_and_never_replaces(tmp_path: Path, run: Run):
-    short = ("--set", "hidden=8", "--epochs", 1)
+    short = ("--method", "man-nll", "--set", "hidden=8", "--epochs", 1)
     assert run("train", "demo", "-o", tmp_path / "m", "--smoke", *short)[0] == 0
     assert run("train", "demo", "-o", tmp_path / "m", *short)[0] == 0
     code, _, err = run("train", "demo", "-o", tmp_path / "m", "--smoke", "--overwrite", *short)

@@ -68,7 +68,10 @@ def test_given_vectors_are_where_the_words_start(reviews: Path, tmp_path: Path):
     corpus = read_corpus(reviews)
     settings = {**SMALL, "lr": 1e-9}
     run = RunSettings(
-        method_settings=settings, words={"vectors": str(tmp_path / "given.txt")}, training={"max_epochs": 1}
+        method="man-nll",
+        method_settings=settings,
+        words={"vectors": str(tmp_path / "given.txt")},
+        training={"max_epochs": 1},
     )
     model = train_model(corpus, SplitSettings().split(corpus), run).model
     known = [model.features.vocabulary.index(word) for word in words if word in model.features.vocabulary]
@@ -89,7 +92,10 @@ def test_frozen_vectors_stay_as_they_are(reviews: Path, tmp_path: Path, extracto
     sizes = {"filters": 8} if extractor == "cnn" else {"state": 6}
     settings = {"extractor": extractor, "dimension": 10, "tune_vectors": False, "lr": 0.01, "k": 1, **sizes}
     run = RunSettings(
-        method_settings=settings, words={"vectors": str(tmp_path / "given.txt")}, training={"max_epochs": 1}
+        method="man-nll",
+        method_settings=settings,
+        words={"vectors": str(tmp_path / "given.txt")},
+        training={"max_epochs": 1},
     )
     model = train_model(corpus, SplitSettings().split(corpus), run).model
     at = model.features.vocabulary.index("the")
@@ -106,7 +112,14 @@ def test_the_estimator_reads_words_too():
     demo = load_corpus("demo")
     options = {name: value for name, value in SMALL.items() if name not in ("extractor", "lr", "k")} | {"filters": 24}
     classifier = MultiDomainClassifier(
-        extractor="cnn", vectors="random", lr=0.01, k=1, method_settings=options, max_epochs=10, random_state=0
+        "man-nll",
+        extractor="cnn",
+        vectors="random",
+        lr=0.01,
+        k=1,
+        method_settings=options,
+        max_epochs=10,
+        random_state=0,
     )
     classifier.fit(demo.documents, demo.labels, domains=demo.domains)
     assert classifier.score(demo.documents, demo.labels, domains=demo.domains) > 0.6

@@ -99,6 +99,11 @@ class Split:
             rule=f"{self.rule}; labels hidden in {', '.join(names)}",
         )
 
+    def labelled_domains(self, corpus: Corpus) -> list[str]:
+        """Return the domains that have labels in training."""
+        found = set(corpus.domains[self.train[corpus.labelled[self.train]]])
+        return [name for name in corpus.domain_names if name in found]
+
     def repeats(self, corpus: Corpus) -> dict[str, Repeats]:
         """Count for each domain the test rows whose normalised text stands elsewhere in the domain too."""
         domain = corpus.domain_codes
@@ -220,6 +225,34 @@ def kfold_split(corpus: Corpus, fold: int, n_folds: int = 5, *, seed: int = 0) -
         unlabelled=unlabelled,
         rule=rule,
     )
+
+
+def cross_validation(corpus: Corpus, split: Split, n_folds: int, seed: int = 0) -> list[Split]:
+    """Return splits of the rows that training may see, in which each labelled one is a test row once.
+
+    Equal texts stay together, and the share of dev rows is as before. If the split has domains without labels in
+    training, the labels of each other domain are hidden in one of the splits, as long as one domain has labels left.
+    """
+    names = split.labelled_domains(corpus)
+    rows = np.sort(np.concatenate([split.train, split.dev]))
+    labelled = rows[corpus.labelled[rows] & np.isin(corpus.domains[rows], names)]
+    text = rows[~corpus.labelled[rows]]
+    fold_of_row = _cut_rows(corpus, labelled, np.full(n_folds, 1 / n_folds), seed)
+    dev_share = np.isin(labelled, split.dev).mean() if len(labelled) else 0.0
+    splits = []
+    for fold in range(n_folds):
+        rest = labelled[fold_of_row != fold]
+        in_dev = _cut_rows(corpus, rest, np.array([1 - dev_share, dev_share]), seed) == 1
+        own = Split(
+            train=np.sort(np.concatenate([rest[~in_dev], text])),
+            dev=rest[in_dev],
+            test=labelled[fold_of_row == fold],
+            unlabelled=split.unlabelled,
+            rule=f"fold {fold} of {n_folds} of what is trained on, seed {seed}",
+        )
+        hidden = names[fold::n_folds] if len(names) < len(corpus.domain_names) else []
+        splits.append(own.hide_labels(corpus, hidden) if 0 < len(hidden) < len(names) else own)
+    return splits
 
 
 def _roles(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

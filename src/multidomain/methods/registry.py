@@ -19,6 +19,7 @@ from multidomain.methods.man import MAN
 from multidomain.methods.mdan import MDAN
 from multidomain.methods.msda import MSDA
 from multidomain.methods.mtl_graph import MTLGraph
+from multidomain.methods.network import NetworkMethod
 from multidomain.methods.rmtl import RMTL
 from multidomain.methods.self_training import SelfTraining
 from multidomain.methods.sped import SPED
@@ -66,6 +67,10 @@ class MethodEntry:
         """Check a user's settings, all at once, and add the defaults."""
         refused = dict.fromkeys(self.fixed, f"makes '{self.name}' what it is; choose another method.")
         refused |= dict.fromkeys(self.unused, f"has no effect in '{self.name}'; leave it out.")
+        if not issubclass(self.method, NetworkMethod):
+            others = MAN.settings_type.model_fields.keys() - Linear.settings_type.model_fields.keys()
+            others -= self.method.settings_type.model_fields.keys()
+            refused |= dict.fromkeys(others, f"is for networks, and '{self.name}' is none; choose one, as 'man-nll'.")
         return self.method.settings_type.parse(
             {**self.defaults, **values}, f"settings of method '{self.name}'", refused=refused, fixed=self.fixed
         )
@@ -252,6 +257,9 @@ METHODS: dict[str, MethodEntry] = {
         ),
     )
 }
+
+RECOMMENDED = "sped"
+"""The most accurate on development rows of all three protocols (decision 19), and so the default."""
 
 
 def method_entry(name: str) -> MethodEntry:

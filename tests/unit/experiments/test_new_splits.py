@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import Future
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import test_runner
-from test_runner import AMAZON_HASH, run_of, small_amazon
+from small_corpora import SCORED, rows, small, small_amazon, splits
+from test_runner import AMAZON_HASH, run_of
 
+from multidomain import cli
 from multidomain.corpus import Corpus, Split, load_corpus
 from multidomain.experiments import runner
 from multidomain.experiments.protocols import PROTOCOLS
@@ -26,32 +26,6 @@ from multidomain.experiments.records import is_of, new_split_seeds, read_records
 from multidomain.experiments.runner import Run, execute, reproduce
 
 tiny = test_runner.tiny  # a fixture
-
-SCORED = ("train", "dev", "test")
-
-
-@cache
-def small(protocol: str) -> Corpus:
-    """Shaped like the protocol's own corpus; many texts stand more than once, in all parts."""
-    if protocol != "given-parts":
-        return small_amazon()
-    rng = np.random.default_rng(8)
-    part = np.tile(np.repeat(["train", "dev", "test", "unlabelled"], (70, 10, 20, 30)), 2)
-    labels = np.where(part == "unlabelled", None, rng.choice(["negative", "positive"], len(part)))
-    x = rng.poisson(1, (len(part), 30))
-    repeated = rng.random(len(part)) < 0.3
-    x[repeated] = rng.integers(0, 2, (repeated.sum(), 30)) * (np.arange(30) < 5)
-    x[:, -1] = labels == "positive"  # an equal text has an equal label
-    return Corpus(sp.csr_matrix(x), labels, np.repeat(["books", "dvd"], 130), parts=part, name="small")
-
-
-def splits(protocol: str, corpus: Corpus, split_seed: int | None) -> list[Split]:
-    places = PROTOCOLS[protocol].places(reads_text=True, split_seed=split_seed)
-    return [PROTOCOLS[protocol].split(corpus, place) for place in places]
-
-
-def rows(split: Split) -> list[list[int]]:
-    return [getattr(split, part).tolist() for part in (*SCORED, "unlabelled")]
 
 
 def assert_kept_together(corpus: Corpus, split: Split) -> None:
@@ -94,7 +68,7 @@ def test_a_seed_always_gives_the_same_split_and_another_seed_another(protocol: s
 PRINTED = """
 import sys
 sys.path.append(sys.argv[1])
-from test_new_splits import PROTOCOLS, rows, small, splits
+from small_corpora import PROTOCOLS, rows, small, splits
 print([list(map(rows, splits(protocol, small(protocol), 5))) for protocol in PROTOCOLS])
 """
 
@@ -171,15 +145,22 @@ def test_new_splits_of_fdu_mtl(benchmark_data: Path, seed: int) -> None:
 
 @pytest.mark.benchmark_data
 @pytest.mark.parametrize("table", ["table1", "table2", "table3"])
-def test_the_command_on_a_few_rows(benchmark_data: Path, tmp_path: Path, table: str) -> None:
-    command = [sys.executable, "-m", "multidomain", "reproduce", table, "--smoke", "--results", str(tmp_path)]
-    command += ["--split-seed", "3", "--only", "shared-private/fa-lr"]
+def test_the_command_on_a_few_rows(
+    benchmark_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    table: str,
+) -> None:
+    command = ["multidomain", "reproduce", table, "--smoke", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", [*command, "--split-seed", "3", "--only", "shared-private/fa-lr"])
     file = tmp_path / "smoke" / f"{table}-split3.jsonl"
     for said in ("1 run recorded", "nothing to run: every run has a record"):
-        environment = {**os.environ, "MULTIDOMAIN_DATA": str(benchmark_data)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert f"\n{table}: {said} in {file}\n" in done.stdout
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out, error = capfd.readouterr()  # of the worker process too
+        assert (exit_.value.code, error) == (0, "")
+        assert f"\n{table}: {said} in {file}\n" in out
     (record,) = read_records(file)
     assert record["split_seed"] == 3 and record["split"].endswith("; dealt anew, split seed 3")
     assert [path.name for path in file.parent.glob("*.jsonl")] == [file.name]

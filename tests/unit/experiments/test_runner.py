@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,8 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from small_corpora import DOMAINS, small_amazon
 
-from multidomain.corpus import Corpus
 from multidomain.corpus.named import CORPORA, NamedCorpus
 from multidomain.errors import ModelError
 from multidomain.experiments import commands, runner
@@ -31,7 +29,6 @@ from multidomain.experiments.records import code_hash, read_records, unpack
 from multidomain.experiments.runner import Progress, Run, execute, planned_runs, reproduce
 from multidomain.pipeline import train_model
 
-DOMAINS = ("books", "dvd", "electronics", "kitchen")
 PROGRESS = re.compile(r"(\d+)/(\d+)  table1 shared/\w+.* \d: test [\d.]+, dev [\d.]+, \d+ s; about \d:\d\d:\d\d left")
 MAY_DIFFER = {"seconds", "cpu_seconds", "machine", "code"}
 key = itemgetter("category", "system", "seed", "fold")
@@ -47,20 +44,6 @@ if __name__ == "__main__":
     cli.main()
 """
 Done = tuple[Run, dict[str, Any]]
-
-
-@cache
-def small_amazon() -> Corpus:
-    """Shaped like Amazon: 50 labelled rows with folds and 24 others in each domain; some texts repeat."""
-    rng = np.random.default_rng(3)
-    domains = np.repeat(DOMAINS, 74)
-    is_first = np.tile(np.arange(74) < 50, 4)
-    y = rng.integers(0, 2, len(domains))
-    x = rng.poisson(0.3 + (np.arange(20) < 8) * (np.arange(20) % 2 == y[:, None]))
-    x[rng.random(len(domains)) < 0.4] = x[0]
-    folds = np.where(is_first, np.concatenate([rng.permutation(74) for _ in range(4)]) % 5, -1)
-    labels, parts = np.where(y, "positive", "negative"), np.where(is_first, "train", "unlabelled")
-    return Corpus(sp.csr_matrix(x), labels, domains, parts=parts, folds=folds, name="amazon")
 
 
 AMAZON = NamedCorpus("amazon", "small", "generated", small_amazon)

@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -87,8 +88,14 @@ class Parsed(HTMLParser):
         return {first: others for first, *others in cells}
 
 
-def page_of(folder: Path) -> str:
+def new_page(folder: Path) -> str:
     return model_page(ModelFolder.read(folder))
+
+
+@cache
+def page_of(folder: Path) -> str:
+    """The page of a folder that no test changes; it takes a second to make."""
+    return new_page(folder)
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +308,7 @@ def test_values_that_are_not_finite_are_left_out_of_the_curves(man: Path, tmp_pa
         epoch["log"]["J_C"] = math.nan
         epoch["log"]["J_D"] = math.inf if number else 1.0
     (copy / "log.jsonl").write_text("".join(json.dumps(epoch) + "\n" for epoch in log))
-    section = Parsed(page_of(copy)).section("training")
+    section = Parsed(new_page(copy)).section("training")
     assert "Never finite: J_C." in section.text
     paths = " ".join(str(node.attributes.get("d")) for node in section.all("path"))
     assert "nan" not in paths and "inf" not in paths
@@ -322,7 +329,7 @@ def test_the_adversary_is_told_in_words_and_bars(man: Path, man_page: str, tmp_p
         metrics["result"]["invariance"] |= {"nats": 1.2, "accuracy": 0.9}
         metrics["result"]["invariance_before"] |= {"nats": 0.2}
 
-    told = Parsed(page_of(altered(man, tmp_path, apart))).section("adversary").text
+    told = Parsed(new_page(altered(man, tmp_path, apart))).section("adversary").text
     assert "the shared features still show the domain" in told and "further apart, from 0.200 to 1.200 nats" in told
 
 
@@ -420,11 +427,11 @@ def test_the_verdict_says_whether_confidence_is_deserved(man: Path, sure: float 
 def test_settings_versions_and_the_hash_of_the_data_are_told(man: Path, tmp_path: Path) -> None:
     copy, metrics = shutil.copytree(man, tmp_path / "copy"), metrics_of(man)
     (copy / "train.toml").unlink(missing_ok=True)
-    parsed = Parsed(page_of(copy))
+    parsed = Parsed(new_page(copy))
     assert parsed.table("settings")["SHA-256 of the data"] == [metrics["data"]["sha256"]]
     assert parsed.table("settings", "Settings: method")["hidden"] == ["16"]
     assert parsed.table("settings", "Settings: training")["seed"] == ["1"]
     assert parsed.table("settings", "Settings: versions")["torch"] == [metrics["machine"]["torch"]]
     assert "The folder has no train.toml" in parsed.section("settings").text
     (copy / "train.toml").write_text("")
-    assert "multidomain train --config MODEL/train.toml" in Parsed(page_of(copy)).section("settings").text
+    assert "multidomain train --config MODEL/train.toml" in Parsed(new_page(copy)).section("settings").text

@@ -26,6 +26,7 @@ SCRIPT = """
     corpus = load_corpus("demo")
     split = holdout_split(corpus).hide_labels(corpus, ["shoes"])
     settings = RunSettings(
+        method="man-nll",
         method_settings={"hidden": (16,), "shared_size": 8, "private_size": 8, "lr": 1e-3},
         features={"max_features": 500},
         training={"max_epochs": 3, "seed": 1, "checkpoint_seconds": 0},

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from multidomain.choosing import Choice, read_choice
 from multidomain.corpus import CorpusSummary
 from multidomain.errors import ModelError
 from multidomain.evaluation import Evaluation
@@ -117,6 +118,8 @@ class ModelFolder:
     ----------
     curves
         Epochs of each network that the log tells of; of an ensemble's networks it may not tell of all.
+    choice
+        How the method was chosen; None if it was given.
     """
 
     model: Model
@@ -125,6 +128,7 @@ class ModelFolder:
     curves: tuple[tuple[Epoch, ...], ...]
     tried: tuple[Tried, ...]
     files: frozenset[str]
+    choice: Choice | None
 
     @classmethod
     def read(cls, folder: Path) -> ModelFolder:
@@ -135,7 +139,10 @@ class ModelFolder:
             raise ModelError(f"{folder / METRICS} is of another run than the model beside it. {_TRAIN_AGAIN}")
         curves, tried = _log(folder / LOG, metrics.result)
         files = frozenset(path.name for path in folder.iterdir())
-        read = cls(model, metrics, HeldOut.load(folder), curves, tried, files)
+        choice = read_choice(folder)
+        if choice and choice.method != model.method_name:
+            choice = None
+        read = cls(model, metrics, HeldOut.load(folder), curves, tried, files, choice)
         read._check_held_out(folder)
         return read
 

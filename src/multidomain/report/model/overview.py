@@ -96,6 +96,7 @@ def settings_section(run: ModelFolder) -> Html:
         "data": metrics.data.name,
         "SHA-256 of the data": tag("code", metrics.data.sha256),
         "method": run.model.method_name,
+        **({"chosen because": run.choice.reason} if run.choice else {}),
         "inputs": f"{run.model.method.task.n_inputs:,}",
         "parameters": f"{parameters:,}",
         "seed": metrics.settings.get("training", {}).get("seed", "–"),

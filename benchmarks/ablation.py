@@ -1,0 +1,88 @@
+"""What each part of `sped` is worth on test rows: the method as it is, and without one part at a time.
+
+Appends a record for each run to ``results/ablation.jsonl`` (runs that have one are not repeated), and writes the table
+into ``docs/experiments.md``, where what the parts are worth on development rows stands too. Nothing is chosen by it.
+
+    python benchmarks/ablation.py            # all three tables: some 20 minutes on one core
+    python benchmarks/ablation.py --only table1
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import typer
+
+from multidomain.corpus import load_corpus
+from multidomain.evaluation import evaluate
+from multidomain.experiments.protocols import PROTOCOLS
+from multidomain.experiments.records import append_record, code_hash, is_of, read_records
+from multidomain.pipeline import RunSettings, train_model
+from multidomain.runs import machine
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results" / "ablation.jsonl"
+PAGE = ROOT / "docs" / "experiments.md"
+
+TABLES = {"table1": "five-fold", "table2": "unlabelled-target", "table3": "given-parts"}
+IN_TABLE_2 = {"selection": "source-dev", "target_text": "test"}
+EVERYWHERE: dict[str, dict[str, Any]] = {
+    "`sped`": {},
+    "without evidence": {"evidence": 0},
+    "without the denoised view": {"denoised": 0},
+    "without private weights": {"private": 0},
+}
+_EMPTY = {True: "has none", False: ""}
+WITHOUT_LABELS = {"without own answers": {"rounds": 0}, "without matched class shares": {"match_shares": False}}
+
+
+def measure(table: str) -> None:
+    protocol = PROTOCOLS[TABLES[table]]
+    corpus = load_corpus(protocol.corpus)
+    places = [p for p in protocol.places(reads_text=True) if table != "table2" or IN_TABLE_2.items() <= p.items()]
+    for variant, settings in (EVERYWHERE | (WITHOUT_LABELS if table == "table2" else {})).items():
+        run = RunSettings(method="sped", method_settings=settings)
+        for place in places:
+            identity = {"place": {"table": table, **place}, "data": corpus.content_hash(), "config": run.complete()}
+            if any(is_of(past, identity) for past in read_records(RESULTS)):
+                continue
+            split = protocol.split(corpus, place)
+            trained = train_model(corpus, split, run)
+            test = {score.domain: score.accuracy for score in evaluate(trained.model, corpus, split.test).domains}
+            measured = {"variant": variant, "chosen": trained.history.chosen, "test": test}
+            append_record(RESULTS, {**identity, **measured, "code": code_hash(), "machine": machine()})
+            print(f"{table} {variant} {place}: {100 * np.mean(list(test.values())):.2f}", flush=True)
+
+
+def table_of_records() -> str:
+    """Return the table: mean over runs of the mean over domains."""
+    reached: dict[tuple[str, str], list[float]] = {}
+    for record in read_records(RESULTS):
+        cell = record["variant"], record["place"]["table"]
+        reached.setdefault(cell, []).append(100 * float(np.mean(list(record["test"].values()))))
+    lines = ["| | " + " | ".join(name.replace("table", "Table ") for name in TABLES) + " |", "|---|---:|---:|---:|"]
+    for variant in EVERYWHERE | WITHOUT_LABELS:
+        cells = [
+            f"{np.mean(values):.2f}" if (values := reached.get((variant, table))) else _EMPTY[variant in WITHOUT_LABELS]
+            for table in TABLES
+        ]
+        lines.append(f"| {variant} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main(only: Annotated[list[str] | None, typer.Option()] = None) -> None:
+    torch.set_num_threads(1)
+    for table in only or TABLES:
+        measure(table)
+    page = PAGE.read_text(encoding="utf-8")
+    mark = "<!-- ablation -->"
+    page = re.sub(f"{mark}.*?{mark}", lambda _: f"{mark}\n{table_of_records()}\n{mark}", page, flags=re.DOTALL)
+    PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,39 @@
+"""Wall time and peak memory of the recommended method beside the strongest linear peer, by the command line itself.
+
+Appends a record for each system to ``results/cost.jsonl``. Nothing else may run meanwhile:
+
+    python benchmarks/cost.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from multidomain.bench.memory import command_cost
+from multidomain.experiments.records import append_record, code_hash
+from multidomain.runs import machine
+
+RESULTS = Path(__file__).parents[1] / "results" / "cost.jsonl"
+PEER = ("fa-svm", "--max-features", "500000", "--ngrams", "3")  # what `sped` reads of texts; without effect on vectors
+SYSTEMS = {"sped": ("sped",), "fa-svm": PEER}
+CORPORA = {"amazon, five folds": [("amazon", "--fold", str(fold)) for fold in range(5)], "fdu-mtl": [("fdu-mtl",)]}
+
+
+def main() -> None:
+    """Measure each system on each corpus."""
+    for corpus, runs in CORPORA.items():
+        for system, (method, *options) in SYSTEMS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                costs = [
+                    command_cost("train", *run, "--method", method, *options, "-o", f"{folder}/{number}")
+                    for number, run in enumerate(runs)
+                ]
+            seconds, megabytes = sum(s for s, _ in costs), max(m for _, m in costs)
+            record = {"corpus": corpus, "system": system, "seconds": round(seconds, 1), "peak_mb": round(megabytes)}
+            append_record(RESULTS, {**record, "code": code_hash(), "machine": machine()})
+            print(f"{corpus}: {system} {seconds:.0f} s, {megabytes / 1024:.1f} GB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
