@@ -36,7 +36,6 @@ EVERYWHERE: dict[str, dict[str, Any]] = {
     "without the denoised view": {"denoised": 0},
     "without private weights": {"private": 0},
 }
-_EMPTY = {True: "has none", False: ""}
 WITHOUT_LABELS = {"without own answers": {"rounds": 0}, "without matched class shares": {"match_shares": False}}
 
 
@@ -66,11 +65,9 @@ def table_of_records() -> str:
         reached.setdefault(cell, []).append(100 * float(np.mean(list(record["test"].values()))))
     lines = ["| | " + " | ".join(name.replace("table", "Table ") for name in TABLES) + " |", "|---|---:|---:|---:|"]
     for variant in EVERYWHERE | WITHOUT_LABELS:
-        cells = [
-            f"{np.mean(values):.2f}" if (values := reached.get((variant, table))) else _EMPTY[variant in WITHOUT_LABELS]
-            for table in TABLES
-        ]
-        lines.append(f"| {variant} | {' | '.join(cells)} |")
+        missing = "has none" if variant in WITHOUT_LABELS else ""
+        cells = [reached.get((variant, table)) for table in TABLES]
+        lines.append(f"| {variant} | " + " | ".join(f"{np.mean(c):.2f}" if c else missing for c in cells) + " |")
     return "\n".join(lines)
 
 
