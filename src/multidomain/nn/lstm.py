@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
+from dataclasses import dataclass
 
-from multidomain.nn.extractor_base import WordExtractor, uniform
+import torch
+from torch import Tensor
+
+from multidomain.nn.extractor_base import WordExtractor, of_copy, uniform
+from multidomain.nn.recurrence import LSTM
 from multidomain.nn.row_sum import row_sum, row_sum_with_row_gradient
 from multidomain.nn.rows import Rows
 
@@ -19,8 +21,8 @@ class LSTMExtractor(WordExtractor):
 
     .. math:: \alpha_t = \mathrm{softmax}_t(u \cdot h_t)
 
-    with a learnt vector `u` (dot-product attention). Documents of different lengths are packed, so that no step is
-    spent on padding. An empty document is a single unknown word.
+    with a learnt vector `u` (dot-product attention). All copies and directions take a step together; documents that are
+    at their end take no part. An empty document is a single unknown word.
 
     Parameters
     ----------
@@ -42,43 +44,85 @@ class LSTMExtractor(WordExtractor):
         both_directions: bool = False,
         attention: bool = False,
     ):
-        width = hidden * (2 if both_directions else 1)
+        directions = 2 if both_directions else 1
+        width, gates = hidden * directions, 4 * hidden
         super().__init__(copies, n_inputs, dimension, width, n_outputs, dropout)
-        self.recurrent = nn.ModuleList(
-            nn.LSTM(dimension, hidden, batch_first=True, bidirectional=both_directions) for _ in range(copies)
-        )
+        self.input_weight = uniform(copies, directions, dimension, gates, fan_in=hidden)
+        self.state_weight = uniform(copies, directions, hidden, gates, fan_in=hidden)
+        self.gate_bias = uniform(copies, directions, 1, gates, fan_in=hidden)
         self.attention = uniform(copies, width, fan_in=width) if attention else None
 
     def forward(self, x: Rows, copy: int | None = None) -> Tensor:
-        copies = range(self.copies) if copy is None else [copy]
-        each = len(x) // len(copies)
         words = self._in_table(_with_a_word(x), copy)
         # Each word is a row of its own, so that the vectors' gradients come by rows like those of all tables.
         one_by_one = Rows(words.index, words.value, torch.arange(len(words.index) + 1, device=words.index.device))
         look_up = row_sum_with_row_gradient if self._learns_by_rows else row_sum
         vectors = look_up(one_by_one, self.vectors)  # (words, dimension)
-        lengths = words.offset.diff()
-        summaries = []
-        for place, c in enumerate(copies):
-            rows = slice(place * each, (place + 1) * each)
-            packed = _packed(vectors, words.offset[place * each : (place + 1) * each], lengths[rows])
-            summaries.append(self._summary(c, packed))
-        return self._features(torch.stack(summaries), copy)
 
-    def _summary(self, copy: int, packed: PackedSequence) -> Tensor:
-        """One vector for each document, shape (documents, width)."""
-        states, (last, _) = self.recurrent[copy](packed)
+        parameters = (of_copy(p, copy) for p in (self.input_weight, self.state_weight, self.gate_bias))
+        W, U, b = (p.flatten(0, 1) for p in parameters)  # a network for each copy and direction
+        copies = self.copies if copy is None else 1
+        order = _Order.of(words, copies, directions=len(W) // copies)
+        read = vectors.index_select(0, order.word)
+        states = LSTM.apply(read.view(len(W), -1, read.shape[1]), order.widths, W, U, b).flatten(0, 1)
         if self.attention is None:
-            return last.transpose(0, 1).flatten(1)  # the last state of each direction
-        h = states.data  # (words, width)
-        assert packed.sorted_indices is not None
-        documents = len(packed.sorted_indices)
-        document = torch.cat([packed.sorted_indices[:size] for size in packed.batch_sizes.tolist()])
-        scores = h @ self.attention[copy]
-        highest = scores.new_full((documents,), -torch.inf).scatter_reduce(0, document, scores.detach(), "amax")
-        alpha = (scores - highest[document]).exp()
-        total = alpha.new_zeros(documents).index_add(0, document, alpha)
-        return h.new_zeros(documents, h.shape[1]).index_add(0, document, (alpha / total[document])[:, None] * h)
+            summaries = states[order.last].flatten(1)
+        else:
+            summaries = _attended(states[order.place].flatten(1), words, of_copy(self.attention, copy))
+        return self._features(summaries.view(copies, -1, summaries.shape[1]), copy)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """In which order networks read the words of their documents.
+
+    Attributes
+    ----------
+    widths
+        How many documents of each network have a word at each step.
+    word
+        The word that each network reads in each place; any word where it has fewer documents left.
+    place
+        Where each word is read in each direction, shape (words, directions).
+    last
+        Where each document's last word is read in each direction, shape (documents, directions).
+    """
+
+    widths: list[int]
+    word: Tensor
+    place: Tensor
+    last: Tensor
+
+    @classmethod
+    def of(cls, words: Rows, copies: int, directions: int) -> _Order:
+        """Order documents, equally many for each copy, by their lengths."""
+        lengths, document = words.offset.diff(), words.row_of_value
+        longest_first = lengths.view(copies, -1).argsort(dim=1, descending=True, stable=True)
+        rank = longest_first.argsort(dim=1).flatten()
+        longest = lengths.view(copies, -1).gather(1, longest_first).amax(dim=0)
+        at_end = longest.bincount()  # how many end after so many words
+        widths = len(longest) - at_end.cumsum(0)[:-1]
+        start = widths.cumsum(0) - widths
+
+        forwards = torch.arange(len(document), device=lengths.device) - words.offset[document]
+        step = torch.stack([forwards, lengths[document] - 1 - forwards][:directions], dim=1)
+        size = int(widths.sum())
+        network = (document * copies // len(lengths))[:, None] * directions + torch.arange(directions).to(step)
+        place = network * size + start[step] + rank[document, None]
+        word = step.new_zeros(copies * directions * size)
+        word[place] = torch.arange(len(document), device=lengths.device)[:, None].expand_as(place)
+        ends = torch.stack([words.offset[1:] - 1, words.offset[:-1]][:directions], dim=1)
+        return cls(widths.tolist(), word, place, place.gather(0, ends))
+
+
+def _attended(h: Tensor, words: Rows, attention: Tensor) -> Tensor:
+    """Return the weighted mean of each document's states, shape (documents, width)."""
+    document, documents = words.row_of_value, len(words)
+    scores = (h * attention[document * len(attention) // documents]).sum(dim=1)
+    highest = scores.new_full((documents,), -torch.inf).scatter_reduce(0, document, scores.detach(), "amax")
+    alpha = (scores - highest[document]).exp()
+    total = alpha.new_zeros(documents).index_add(0, document, alpha)
+    return h.new_zeros(documents, h.shape[1]).index_add(0, document, (alpha / total[document])[:, None] * h)
 
 
 def _with_a_word(x: Rows) -> Rows:
@@ -93,15 +137,3 @@ def _with_a_word(x: Rows) -> Rows:
     kept = offset[:-1][x.row_of_value] + torch.arange(len(x.index), device=offset.device) - x.offset[x.row_of_value]
     index[kept] = x.index
     return Rows(index, value, offset)
-
-
-def _packed(vectors: Tensor, start: Tensor, lengths: Tensor) -> PackedSequence:
-    """Documents as torch's recurrent networks want them: step by step, the longest first, without padding."""
-    longest_first = torch.argsort(lengths, descending=True, stable=True)
-    rank = torch.argsort(longest_first)
-    document = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
-    first = torch.cumsum(lengths, 0) - lengths
-    step = torch.arange(len(document), device=lengths.device) - first[document]
-    order = torch.argsort(step * len(lengths) + rank[document])
-    place = (start[document] + step)[order]
-    return PackedSequence(vectors[place], torch.bincount(step).cpu(), longest_first, rank)

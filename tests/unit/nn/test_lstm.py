@@ -1,12 +1,13 @@
-"""Packed recurrent networks against one document at a time."""
+"""Recurrent networks over batches, against `torch.nn.LSTM` on one document at a time: values and gradients."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from multidomain.nn.lstm import LSTMExtractor
+from multidomain.nn.recurrence import LSTM
 from multidomain.nn.row_adam import RowAdam
 from multidomain.nn.rows import Rows
 
@@ -32,15 +33,27 @@ def extractor(kind: str, copies: int = 2) -> LSTMExtractor:
     return LSTMExtractor(copies, WORDS, DIMENSION, HIDDEN, 4, 0.2, **KINDS[kind]).double().eval()
 
 
+def reference(F: LSTMExtractor, copy: int) -> nn.LSTM:
+    """The recurrent part of one copy."""
+    lstm = nn.LSTM(DIMENSION, HIDDEN, bidirectional=F.input_weight.shape[1] == 2).double()
+    with torch.no_grad():
+        for direction in range(F.input_weight.shape[1]):
+            ending = "_reverse" if direction else ""
+            getattr(lstm, f"weight_ih_l0{ending}").copy_(F.input_weight[copy, direction].T)
+            getattr(lstm, f"weight_hh_l0{ending}").copy_(F.state_weight[copy, direction].T)
+            getattr(lstm, f"bias_ih_l0{ending}").copy_(F.gate_bias[copy, direction, 0])
+            getattr(lstm, f"bias_hh_l0{ending}").zero_()
+    return lstm
+
+
 def alone(F: LSTMExtractor, words: Tensor, copy: int) -> Tensor:
     """Features of one document, written out."""
     table = F.vectors[copy * WORDS : (copy + 1) * WORDS]
-    states, _ = F.recurrent[copy](table[words][None])
-    states = states[0]
+    states = reference(F, copy)(table[words])[0]
     if F.attention is not None:
         scores = torch.stack([F.attention[copy] @ h for h in states])
         summary = sum(a * h for a, h in zip(scores.softmax(0), states, strict=True))
-    elif F.recurrent[copy].bidirectional:
+    elif F.input_weight.shape[1] == 2:
         summary = torch.cat([states[-1, :HIDDEN], states[0, HIDDEN:]])
     else:
         summary = states[-1]
@@ -81,3 +94,49 @@ def test_gradients_of_words_come_by_rows(kind: str):
     scattered = torch.zeros_like(dense)
     scattered[rows] = gradient
     torch.testing.assert_close(scattered, dense, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("lengths", [[4, 9, 1, 6], [3, 3, 3], [1]])
+@pytest.mark.parametrize("of_states", ["last", "all"])
+def test_gradients_of_the_recurrence_are_those_of_torch(lengths: list[int], of_states: str):
+    torch.manual_seed(2)
+    lstm = nn.LSTM(DIMENSION, HIDDEN).double()
+    documents = [torch.randn(length, DIMENSION, dtype=torch.float64, requires_grad=True) for length in lengths]
+    expected = 0
+    for number, document in enumerate(documents, start=1):
+        states = lstm(document)[0]
+        expected = expected + number * (states if of_states == "all" else states[-1]).square().sum()
+    expected.backward()
+
+    longest_first = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    order = [(i, t) for t in range(max(lengths)) for i in longest_first if t < lengths[i]]
+    x = torch.stack([documents[i][t].detach() for i, t in order])[None].requires_grad_()
+    parameters = [lstm.weight_ih_l0.T[None], lstm.weight_hh_l0.T[None], lstm.bias_ih_l0 + lstm.bias_hh_l0]
+    W, U, b = (p.detach().clone().requires_grad_() for p in parameters)
+    widths = [sum(length > t for length in lengths) for t in range(max(lengths))]
+    states = LSTM.apply(x, widths, W, U, b.view(1, 1, -1))[0]
+    weight = torch.tensor([i + 1.0 if of_states == "all" or t == lengths[i] - 1 else 0.0 for i, t in order]).double()
+    found = (weight @ states.square()).sum()
+    found.backward()
+
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    for gradient, theirs in (
+        (x.grad[0], torch.stack([documents[i].grad[t] for i, t in order])),
+        (W.grad[0], lstm.weight_ih_l0.grad.T),
+        (U.grad[0], lstm.weight_hh_l0.grad.T),
+        (b.grad, lstm.bias_ih_l0.grad),
+    ):
+        torch.testing.assert_close(gradient, theirs, rtol=1e-9, atol=1e-12)
+
+
+@every_kind
+def test_gradients_of_several_copies_are_those_of_each_alone(kind: str):
+    F, x = extractor(kind), documents([3, 11, 1, 1, 7, 2])
+    weight = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(3)).double()
+    (F(x) * weight).sum().backward()
+    together = {name: p.grad.clone() for name, p in F.named_parameters()}
+    F.zero_grad()
+    for row in range(6):
+        (F(x.blocks([row], 1), copy=row // 3)[0, 0] * weight[row // 3, row % 3]).sum().backward()
+    for name, p in F.named_parameters():
+        torch.testing.assert_close(together[name], p.grad, rtol=1e-9, atol=1e-12, msg=name)

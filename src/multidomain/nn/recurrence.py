@@ -1,0 +1,114 @@
+"""Long short-term memory of several networks at once, with a backward pass of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+class LSTM(torch.autograd.Function):
+    r"""The states of `K` networks after each word of their documents.
+
+    .. math::
+        i, f, o = \sigma(\cdot), \quad g = \tanh(\cdot) \quad \text{of} \quad x_t W + h_{t-1} U + b, \qquad
+        c_t = f c_{t-1} + i g, \qquad h_t = o \tanh c_t
+
+    Words stand step by step: `widths[t]` documents of each network, the longest first, have a word at step `t`, so
+    widths never grow. A network may have fewer documents left than that; what is computed in their places is not to
+    be read, and its gradient is zero.
+
+    Autograd would record some fifteen operations for each step and, for each, make a gradient as large as the whole
+    batch. Here the loop back holds only what depends on the step after it; all else is one product over all words.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, widths: Sequence[int], W: Tensor, U: Tensor, b: Tensor) -> Tensor:
+        """Compute states from states of zero.
+
+        Parameters
+        ----------
+        x
+            Shape (K, sum of widths, inputs).
+        widths
+            Documents of each network that go on at each step.
+        W, U, b
+            Shapes (K, inputs, 4 * size), (K, size, 4 * size) and (K, 1, 4 * size); gates in the order i, f, g, o.
+
+        Returns
+        -------
+        Tensor
+            Shape (K, sum of widths, size).
+        """
+        size = U.shape[1]
+        gates = torch.baddbmm(b, x, W)  # (K, words, 4 * size), in place from products to gates
+        c = x.new_empty(*x.shape[:2], size)
+        tanh_c, h = torch.empty_like(c), torch.empty_like(c)
+        for here, before in _steps(widths):
+            gate = gates[:, here]
+            if before is not None:
+                gate.baddbmm_(h[:, before], U)
+            gate[..., : 2 * size].sigmoid_()
+            gate[..., 2 * size : 3 * size].tanh_()
+            gate[..., 3 * size :].sigmoid_()
+            i, f, g, o = gate.chunk(4, dim=-1)
+            torch.mul(i, g, out=c[:, here])
+            if before is not None:
+                c[:, here].addcmul_(f, c[:, before])
+            torch.tanh(c[:, here], out=tanh_c[:, here])
+            torch.mul(o, tanh_c[:, here], out=h[:, here])
+        ctx.widths = widths
+        ctx.save_for_backward(x, W, U, gates, c, tanh_c, h)
+        return h
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_h: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of what `forward` takes."""
+        x, W, U, gates, c, tanh_c, h = ctx.saved_tensors
+        first = ctx.widths[0]  # words without a state before them
+        before = torch.cat([torch.arange(s.start, s.stop) for _, s in _steps(ctx.widths) if s] or [torch.arange(0)])
+        before = before.to(x.device)
+        i, f, g, o = gates.chunk(4, dim=-1)
+
+        # What a gate's input adds to c (of i, f and g) or to h (of o), and c to h.
+        slopes = torch.empty_like(gates)
+        to_c, to_h = slopes[..., : 3 * U.shape[1]].unflatten(-1, (3, -1)), slopes[..., 3 * U.shape[1] :]
+        torch.mul(g * i, 1 - i, out=to_c[..., 0, :])
+        torch.mul(f, 1 - f, out=to_c[..., 1, :])
+        to_c[:, :first, 1] = 0
+        to_c[:, first:, 1] *= c.index_select(1, before)
+        torch.mul(i, 1 - g * g, out=to_c[..., 2, :])
+        torch.mul(o * tanh_c, 1 - o, out=to_h)
+        c_to_h = o * (1 - tanh_c * tanh_c)
+
+        grad_h, grad_c = grad_h.clone(), torch.zeros_like(c)
+        U_back = U.transpose(1, 2)
+        for here, before_here in reversed(_steps(ctx.widths)):
+            grad_c[:, here].addcmul_(grad_h[:, here], c_to_h[:, here])
+            to_c[:, here] *= grad_c[:, here].unsqueeze(2)
+            to_h[:, here] *= grad_h[:, here]
+            if before_here is not None:
+                grad_h[:, before_here].baddbmm_(slopes[:, here], U_back)
+                grad_c[:, before_here].addcmul_(grad_c[:, here], f[:, here])
+        products = slopes  # by now, the gradients of the products
+        return (
+            products @ W.transpose(1, 2),
+            None,
+            x.transpose(1, 2) @ products,
+            h.index_select(1, before).transpose(1, 2) @ products[:, first:],
+            products.sum(dim=1, keepdim=True),
+        )
+
+
+def _steps(widths: Sequence[int]) -> list[tuple[slice, slice | None]]:
+    """Return where the words of each step stand, and where the words before them, if any."""
+    starts = [0, *accumulate(widths)]
+    steps: list[tuple[slice, slice | None]] = [(slice(0, widths[0]), None)]
+    for t in range(1, len(widths)):
+        steps.append((slice(starts[t], starts[t + 1]), slice(starts[t - 1], starts[t - 1] + widths[t])))
+    return steps
