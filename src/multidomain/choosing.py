@@ -42,6 +42,8 @@ class ChoiceSettings(Settings):
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             method_entry(name)
+            if names.count(name) > 1:
+                raise ValueError(f"'{name}' is named twice")
         return names
 
 
@@ -198,7 +200,6 @@ def keep_choice(folder: Path, choice: Choice | None) -> None:
     if choice is None:
         (folder / CHOICE).unlink(missing_ok=True)
     else:
-        folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / CHOICE, asdict(choice))
 
 

@@ -14,9 +14,9 @@ from pydantic.fields import FieldInfo
 
 from multidomain.choosing import AUTO, ChoiceSettings
 from multidomain.corpus import Columns, Corpus, load_corpus, read_corpus
-from multidomain.errors import ConfigError
+from multidomain.errors import ConfigError, did_you_mean
 from multidomain.files import whole_file
-from multidomain.methods import RECOMMENDED, FittedMethod, MethodEntry, method_entry
+from multidomain.methods import METHODS, RECOMMENDED, FittedMethod, MethodEntry, method_entry
 from multidomain.methods.ensemble import EnsembleSettings, Member
 from multidomain.pipeline import Device, FeatureSettings, RunSettings, WordSettings
 from multidomain.runs import SplitSettings
@@ -26,6 +26,7 @@ from multidomain.training.loop import TrainingSettings
 CONFIG = "train.toml"
 
 _OPTIONS = {  # of the command line, under their names here
+    "extractor": "--extractor",
     "weighting": "--features",
     "ngram_range": "--ngrams",
     "max_features": "--max-features",
@@ -79,10 +80,12 @@ class TrainConfig(Settings):
             config = cls.parse(values, "settings")
         except ConfigError as error:
             faults += str(error).splitlines()[1:]
-        settings = values.get("settings", {})
+        settings, method = values.get("settings", {}), str(values.get("method", RECOMMENDED))
         try:
-            if isinstance(settings, Mapping) and values.get("method") != AUTO:
-                method_entry(str(values.get("method", RECOMMENDED))).settings(settings)
+            if method not in (AUTO, *METHODS):
+                raise ConfigError(f"There is no method '{method}'.{did_you_mean(method, [AUTO, *METHODS])}")
+            if method != AUTO and isinstance(settings, Mapping):
+                method_entry(method).settings(settings)
         except ConfigError as error:
             listed = str(error).splitlines()
             faults += listed[1:] or [f"  - {listed[0]}"]
@@ -101,7 +104,7 @@ class TrainConfig(Settings):
     def _idle(self) -> dict[str, str]:
         """Return the sections that have no effect with what is trained, and why."""
         if self.method == AUTO:
-            return {"settings": "'auto' tries several methods", "words": "'auto' tries methods that read n-grams"}
+            return dict.fromkeys(("settings", "words"), "'auto' tries several methods, each as it is by default")
         idle = {"choice": "it is for --method auto"}
         entry = method_entry(self.method)
         method = entry.settings(self.settings)

@@ -94,8 +94,7 @@ def run_in_folder(
         The run is a trial whose figures mean nothing; it never replaces a real one.
     """
     description = _description(corpus, split, split_settings, settings)
-    finished = _finished(folder)
-    if finished and resume and not _checkpoints(folder):
+    if resume and (finished := ended_run(folder)):
         return _read_again(folder, finished, description)
     check_folder(folder, settings, resume=resume, overwrite=overwrite, smoke=smoke)
     if not resume:
@@ -118,9 +117,9 @@ def run_in_folder(
 
 def check_folder(folder: Path, settings: RunSettings, *, resume: bool, overwrite: bool, smoke: bool) -> None:
     """Refuse a folder whose content a run would replace without being asked to; a smoke run may always be replaced."""
-    finished = _finished(folder)
-    if finished and resume and not _checkpoints(folder):  # it is only read again
+    if resume and ended_run(folder):  # it is only read again
         return
+    finished = _finished(folder)
     if folder.resolve() in [member.resolve() for member in saved_members(settings)]:
         raise ConfigError(f"{folder} is a member of the ensemble. Choose another folder for the whole.")
     if finished and not finished.get("smoke") and smoke:
@@ -292,6 +291,11 @@ def _cpu() -> str:
     except OSError:  # not Linux
         return platform.processor()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def ended_run(folder: Path) -> dict[str, Any] | None:
+    """Return the metrics of a folder's run if it has ended and no other has begun since."""
+    return None if _checkpoints(folder) else _finished(folder)
 
 
 def _finished(folder: Path) -> dict[str, Any] | None:

@@ -71,4 +71,5 @@ class Settings(BaseModel):
         message = fault["msg"].removeprefix("Value error, ")
         if not name:  # two settings that do not go together
             return f"{message.removesuffix('.')}."
-        return f"'{name}': {message[0].lower() + message[1:]}, got {fault['input']!r}."
+        said = f"'{name}': {message[0].lower() + message[1:]}"
+        return said if said.endswith(".") else f"{said}, got {fault['input']!r}."

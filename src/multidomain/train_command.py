@@ -16,11 +16,11 @@ from multidomain.config import CONFIG, TrainConfig, merged, read_config, templat
 from multidomain.corpus import Corpus, Split, check_trainable, summarise
 from multidomain.errors import ConfigError, counted
 from multidomain.files import whole_file
-from multidomain.methods import RECOMMENDED
+from multidomain.methods import RECOMMENDED, FittedMethod, method_entry
 from multidomain.model import is_model_folder
 from multidomain.pipeline import RunSettings, suited_device
 from multidomain.report import console as shown
-from multidomain.runs import RunResult, check_folder, run_in_folder
+from multidomain.runs import RunResult, check_folder, ended_run, run_in_folder
 from multidomain.training.history import Listener
 from multidomain.training.progress import progress_on
 from multidomain.training.tracking import MLflow, TensorBoard
@@ -173,7 +173,8 @@ def train_command(
     if chosen.method == AUTO:
         check_folder(folder, run, **how)
         choice = _choice_of_method(chosen, corpus, split, run, resume)
-        chosen, run = chosen.with_method(choice.method), run.model_copy(update={"method": choice.method})
+        chosen = chosen.with_method(choice.method)
+        run = _settings_of_run(chosen, smoke)
     listeners: list[Listener] = [progress_on(err)]
     if tensorboard:
         listeners.append(TensorBoard(tensorboard))
@@ -191,10 +192,9 @@ def train_command(
 
 def _understood(config: TrainConfig, smoke: bool) -> tuple[Corpus, Split, RunSettings]:
     """Read and split the data, and say what was understood."""
-    corpus, settings = config.load(), config.run
+    corpus = config.load()
     if smoke:
         corpus = corpus.thinned(SMOKE_ROWS)
-        settings = settings.model_copy(update={"training": settings.training.model_copy(update={"max_epochs": 1})})
         err.print(f"smoke: one epoch on {counted(len(corpus), 'row')}; the figures mean nothing", style="yellow")
     split = config.split_settings.split(corpus)
     if corpus.columns:
@@ -203,7 +203,14 @@ def _understood(config: TrainConfig, smoke: bool) -> tuple[Corpus, Split, RunSet
     out.print(shown.split_table(corpus, split))
     for note in shown.split_notes(corpus, split):
         out.print(note, soft_wrap=True)
-    return corpus, split, settings
+    return corpus, split, _settings_of_run(config, smoke)
+
+
+def _settings_of_run(config: TrainConfig, smoke: bool) -> RunSettings:
+    settings = config.run
+    if smoke:
+        settings = settings.model_copy(update={"training": settings.training.model_copy(update={"max_epochs": 1})})
+    return settings
 
 
 def _choice_of_method(config: TrainConfig, corpus: Corpus, split: Split, run: RunSettings, resume: bool) -> Choice:
@@ -211,9 +218,15 @@ def _choice_of_method(config: TrainConfig, corpus: Corpus, split: Split, run: Ru
     folder = Path(config.output)
     choice = remembered_choice(folder, corpus, split, run, config.choice) if resume else None
     if choice is None:
+        if resume and ended_run(folder):
+            raise ConfigError(
+                f"The run in {folder} has ended, and its method was not chosen for these data and settings. Replace it "
+                "(--overwrite), or choose another folder."
+            )
         check_trainable(corpus, split)
-        names = ", ".join(config.choice.methods)
-        err.print(f"auto: compares {names}, in about {config.choice.budget:g} minutes at most", soft_wrap=True)
+        first, *others = config.choice.methods
+        in_time = f"as far as that takes no more than {config.choice.budget:g} minutes"
+        err.print(f"auto: compares {first} with {', '.join(others)}, {in_time}", soft_wrap=True)
         choice = choose_method(
             corpus,
             split,
@@ -234,8 +247,9 @@ def _show(result: RunResult, config: TrainConfig, corpus: Corpus) -> None:
     out.print(shown.kept_line(result.best_epoch, result.epochs, result.chosen, result.seconds))
     if result.test:
         out.print(shown.evaluation_table(result.test, f"{config.method} on the test rows of {corpus.name}"))
-    for line in shown.invariance_lines(result.invariance_before, result.invariance):
-        out.print(line, soft_wrap=True)
+    if result.invariance or not issubclass(method_entry(config.method).method, FittedMethod):  # those have no features
+        for line in shown.invariance_lines(result.invariance_before, result.invariance):
+            out.print(line, soft_wrap=True)
     folder = config.output
     out.print(f"model, metrics, log and settings ({CONFIG}): {folder}", soft_wrap=True)
     out.print(f"next: multidomain report {folder}    # a page to look at and to show", soft_wrap=True)

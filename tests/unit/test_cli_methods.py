@@ -58,7 +58,10 @@ def test_vectors_of_a_corpus(tmp_path: Path, run: Run) -> None:
         ([*MAN, "--set", "filters=9"], "'filters' has no effect with extractor 'mlp'"),
         ([*MAN, "--extractor", "gru"], "'extractor': input should be 'mlp', 'cnn', 'lstm', 'bilstm' or 'bilstm-att"),
         (["--set", "lam=1", "--set", "lam.x=2"], "--set gives 'lam' both a value and parts"),
-        (["--method", "fa-lr", "--extractor", "cnn"], "'extractor' is for networks, and 'fa-lr' is none; choose one"),
+        (
+            ["--method", "fa-lr", "--extractor", "cnn"],
+            "'extractor' is for networks, such as 'man-nll', and 'fa-lr' is none",
+        ),
         (["--method", "self-training"], "learns from unlabelled text, and there is none"),
         (["--method", "self-training", "--set", "base=mlp"], "needs a base method that is fitted at once"),
         (["--method", "lr", "--set", "category=domain-specific", "--unlabelled", "shoes"], "and 'shoes' has none"),

@@ -435,7 +435,7 @@ def test_bad_input_is_named(name):
         ({"method": "man-nll", "lam": -1}, "'lam': input should be greater than or equal to 0, got -1"),
         ({"lam": 1, "method_settings": {"lam": 2}}, "'lam' given both as argument and in method_settings"),
         ({"method": "man-nll", "method_settings": {"lamda": 2}}, "'lamda' is not a setting. Did you mean 'lam'"),
-        ({"lr": 0.1}, "'lr' is for networks, and 'sped' is none; choose one, as 'man-nll'"),
+        ({"lr": 0.1}, "'lr' is for networks, such as 'man-nll', and 'sped' is none"),
         ({"method": "sp", "lam": 0.1}, "'lam' has no effect in 'sp'"),
     ],
 )

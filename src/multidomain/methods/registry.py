@@ -70,7 +70,7 @@ class MethodEntry:
         if not issubclass(self.method, NetworkMethod):
             others = MAN.settings_type.model_fields.keys() - Linear.settings_type.model_fields.keys()
             others -= self.method.settings_type.model_fields.keys()
-            refused |= dict.fromkeys(others, f"is for networks, and '{self.name}' is none; choose one, as 'man-nll'.")
+            refused |= dict.fromkeys(others, f"is for networks, such as 'man-nll', and '{self.name}' is none.")
         return self.method.settings_type.parse(
             {**self.defaults, **values}, f"settings of method '{self.name}'", refused=refused, fixed=self.fixed
         )
