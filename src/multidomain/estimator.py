@@ -73,6 +73,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         vectors.
     vectors : str, default=None
         Word vectors of extractors that read words in their order (``cnn``): a file, or ``random``; None trains them.
+    max_length : int, default=None
+        Such extractors read no more than so many words of a text; None is all.
     batch_size, max_epochs, patience : int, default=8, 30, 5
         Rows of each domain in a mini-batch; longest training; epochs without a better development accuracy
         before training stops.
@@ -133,6 +135,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         max_features: int | None = None,
         ngram_range: tuple[int, int] | None = None,
         vectors: str | None = None,
+        max_length: int | None = None,
         batch_size: int = 8,
         max_epochs: int = 30,
         patience: int = 5,
@@ -156,6 +159,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         self.max_features = max_features
         self.ngram_range = ngram_range
         self.vectors = vectors
+        self.max_length = max_length
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.patience = patience
@@ -301,7 +305,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
                     "max_features": self.max_features,
                     "ngram_range": self.ngram_range,
                 },
-                "words": {"vectors": self.vectors},
+                "words": {"vectors": self.vectors, "max_length": self.max_length},
                 "training": {name: getattr(self, name) for name in of_training} | {"seed": seed},
             },
             "parameters of MultiDomainClassifier",

@@ -493,3 +493,11 @@ def test_listeners_are_told():
     model = MultiDomainClassifier("man-nll", max_epochs=2, random_state=0, hidden=(8,))
     model.fit(corpus.documents, corpus.labels, domains=corpus.domains, listeners=[count])
     assert count.epochs == model.n_iter_ == 2
+
+
+def test_no_more_words_are_read_than_were_asked_for():
+    texts, y, domains = reviews()
+    classifier = quick(extractor="lstm", hidden=None, vectors="random", max_length=3, max_epochs=1)
+    classifier.fit(texts, y, domains=domains)
+    start, whole = classifier.predict_proba(["a fine novel", "a fine novel, number 1"], domains=["books"] * 2)
+    np.testing.assert_array_equal(start, whole)

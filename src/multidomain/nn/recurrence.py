@@ -23,7 +23,8 @@ class LSTM(torch.autograd.Function):
     be read, and its gradient is zero.
 
     Autograd would record some fifteen operations for each step and, for each, make a gradient as large as the whole
-    batch. Here the loop back holds only what depends on the step after it; all else is one product over all words.
+    batch. Here the loop back holds only what depends on the step after it; all else is one product over all words
+    (decision 21).
     """
 
     @staticmethod
