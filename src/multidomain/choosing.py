@@ -19,7 +19,7 @@ from multidomain.errors import ConfigError, DataError, MultidomainWarning, count
 from multidomain.files import write_json
 from multidomain.methods import RECOMMENDED, method_entry
 from multidomain.model import Model
-from multidomain.pipeline import Device, RunSettings, fingerprint, suited_device, train_model
+from multidomain.pipeline import Device, RunSettings, fingerprint, resolved_device, suited_device, train_model
 from multidomain.settings import Settings, listed
 from multidomain.training.history import Epoch, Listener
 
@@ -153,24 +153,27 @@ def choose_method(
             f"There are {counted(len(rows), 'labelled row')} to compare methods on; by fewer than {_FEWEST_ROWS} they "
             f"cannot be told apart. Name a method, such as --method {RECOMMENDED}."
         )
+    of_each = [settings.model_copy(update={"method": name, "method_settings": {}}) for name in how.methods]
+    for own in of_each:
+        resolved_device(suited_device(own, device))  # a fault is best found before any is tried
     candidates: list[Candidate] = []
     began = time.monotonic()
-    for name in how.methods:
+    for own in of_each:
         started = time.monotonic()
         clock = _Clock(began + 60 * how.budget if candidates else np.inf)  # the first is the answer if all others fail
-        own = settings.model_copy(update={"method": name, "method_settings": {}})
         accuracy = error = None
         try:
             right = _right_answers(corpus, folds, own, clock, device, listeners)
             accuracy, error = _accuracy(corpus, folds, split, right)
         except _OutOfTime:
-            pass
+            for listener in listeners:
+                listener.ended()
         except DataError as fault:
             raise ConfigError(
                 f"The rows cannot be cross-validated in {how.folds} folds: {fault} Or name a method, such as --method "
                 f"{RECOMMENDED}."
             ) from None
-        candidates.append(Candidate(name, accuracy, error, round(time.monotonic() - started, 1)))
+        candidates.append(Candidate(own.method, accuracy, error, round(time.monotonic() - started, 1)))
         told(candidates[-1])
     best = max(candidates, key=lambda candidate: candidate.accuracy or 0)
     rule = f"{how.folds} folds of {counted(len(rows), 'labelled row')}"

@@ -74,7 +74,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
     vectors : str, default=None
         Word vectors of extractors that read words in their order (``cnn``): a file, or ``random``; None trains them.
     max_length : int, default=None
-        Such extractors read no more than so many words of a text; None is all.
+        Such extractors read no more than so many words of a text; None is all. Others do without both.
     batch_size, max_epochs, patience : int, default=8, 30, 5
         Rows of each domain in a mini-batch; longest training; epochs without a better development accuracy
         before training stops.

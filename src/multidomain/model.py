@@ -211,7 +211,9 @@ class Model:
         try:
             method.load_state_dict(_under(tensors, "method/"), assign=True)
         except RuntimeError as error:
-            raise ModelError(f"The weights in {folder} do not fit the model it describes: {error}") from None
+            raise ModelError(
+                f"The weights in {folder} do not fit the model it describes: {error}. Train it anew."
+            ) from None
         method.eval()
         return cls(manifest["method"], method, features, tuple(manifest["classes"]))
 

@@ -119,7 +119,7 @@ def check_folder(folder: Path, settings: RunSettings, *, resume: bool, overwrite
     """Refuse a folder whose content a run would replace without being asked to; a smoke run may always be replaced."""
     if resume and ended_run(folder):  # it is only read again
         return
-    finished = _finished(folder)
+    finished = None if overwrite and not smoke else _finished(folder)
     if folder.resolve() in [member.resolve() for member in saved_members(settings)]:
         raise ConfigError(f"{folder} is a member of the ensemble. Choose another folder for the whole.")
     if finished and not finished.get("smoke") and smoke:

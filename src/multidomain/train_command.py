@@ -16,7 +16,8 @@ from multidomain.config import CONFIG, TrainConfig, merged, read_config, templat
 from multidomain.corpus import Corpus, Split, check_trainable, summarise
 from multidomain.errors import ConfigError, counted
 from multidomain.files import whole_file
-from multidomain.methods import RECOMMENDED, FittedMethod, method_entry
+from multidomain.methods import RECOMMENDED, method_entry
+from multidomain.methods.network import NetworkMethod
 from multidomain.model import is_model_folder
 from multidomain.pipeline import RunSettings, suited_device
 from multidomain.report import console as shown
@@ -247,7 +248,7 @@ def _show(result: RunResult, config: TrainConfig, corpus: Corpus) -> None:
     out.print(shown.kept_line(result.best_epoch, result.epochs, result.chosen, result.seconds))
     if result.test:
         out.print(shown.evaluation_table(result.test, f"{config.method} on the test rows of {corpus.name}"))
-    if result.invariance or not issubclass(method_entry(config.method).method, FittedMethod):  # those have no features
+    if result.invariance or issubclass(method_entry(config.method).method, NetworkMethod):
         for line in shown.invariance_lines(result.invariance_before, result.invariance):
             out.print(line, soft_wrap=True)
     folder = config.output

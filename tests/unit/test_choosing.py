@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from multidomain import choosing, cli, train_command
 from multidomain.choosing import (
@@ -130,6 +131,15 @@ def test_a_class_of_one_domain_does_not_stop_the_comparison_where_its_labels_are
 
 def test_methods_that_run_on_the_cpu_only_compete_where_another_device_is_asked_for():
     assert choose_method(CORPUS, SPLIT, SETTINGS, TWO, device="cuda").candidates[1].accuracy
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
+def test_a_device_that_is_not_there_is_refused_before_any_is_tried():
+    told: list[Candidate] = []
+    with pytest.raises(ConfigError, match="Device 'cuda' was asked for and there is none"):
+        how = ChoiceSettings(methods=("lr", "man-nll"), folds=2)
+        choose_method(CORPUS, SPLIT, SETTINGS, how, device="cuda", told=told.append)
+    assert not told
 
 
 def compete(

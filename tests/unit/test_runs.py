@@ -12,6 +12,7 @@ import pytest
 
 from multidomain.corpus import Corpus, load_corpus
 from multidomain.corpus.rows import ONLY_DOMAIN
+from multidomain.errors import ModelError
 from multidomain.evaluation import evaluate
 from multidomain.model import Model
 from multidomain.pipeline import RunSettings, train_model
@@ -97,3 +98,12 @@ def test_data_without_domains_has_no_answer_from_shared_features_alone():
     with pytest.warns(UserWarning, match="one domain"):
         model = train_model(corpus, split, settings()).model
     assert evaluate(model, corpus, split.test, train=split.train).domains[0].shared_accuracy is None
+
+
+def test_a_run_whose_metrics_are_damaged_can_be_replaced(tmp_path: Path):
+    train(tmp_path)
+    (tmp_path / "metrics.json").write_text("{")
+    with pytest.raises(ModelError, match="is damaged. Train anew with --overwrite"):
+        train(tmp_path)
+    train(tmp_path, overwrite=True)
+    assert json.loads((tmp_path / "metrics.json").read_text())["test"]

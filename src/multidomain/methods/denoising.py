@@ -29,9 +29,10 @@ def undo_noise(S: Tensor, kept: Tensor, ridge: float, n_restored: int) -> Tensor
     """
     Q = S * kept[:, None] * kept
     Q.diagonal().copy_(S.diagonal() * kept + ridge)
-    # Q is symmetric, so the transpose of P Q^-1 solves Q W^T = P^T.
-    P = S[:n_restored] * kept
-    return torch.cholesky_solve(P.T.contiguous(), torch.linalg.cholesky(Q))
+    factor = torch.linalg.cholesky(Q)
+    del Q  # the matrices are large
+    # S and Q are symmetric, so the transpose of P Q^-1 solves Q W^T = P^T.
+    return torch.cholesky_solve(S[:, :n_restored] * kept[:, None], factor)
 
 
 def denoising_projection(x: csr_matrix, noise: float, scale: np.ndarray, size: int, seed: int = 0) -> np.ndarray:

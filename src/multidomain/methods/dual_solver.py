@@ -26,8 +26,9 @@ def solve_two_views(
         \tfrac12 \|w\|^2 + \tfrac{1}{2\mu} \sum_d \|v_d\|^2
         + \sum_i c_i \max(0, 1 - y_i \, \phi_i \cdot (w + v_{d_i}))^2
 
-    by coordinate descent in the dual (Hsieh et al. 2008), to a largest projected gradient below `tolerance`. The copies
-    that feature augmentation would make of each row are never made. The constant has no private weight.
+    by coordinate descent in the dual (Hsieh et al. 2008), to a largest projected gradient below `tolerance` or, where
+    the loss weighs so much that this takes long, for `max_passes`. The copies that feature augmentation would make of
+    each row are never made. The constant has no private weight.
 
     Returns the weights of both views, shapes (1 + domains, columns) and (1 + domains, size), shared ones first, then
     the private parts, and the bias.
@@ -39,7 +40,7 @@ def solve_two_views(
     y
         1 or -1.
     cost
-        The weights c of the rows.
+        The weights c of the rows, above 0.
     private
         mu: how far private weights may go, 0 for none.
     """

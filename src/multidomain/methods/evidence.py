@@ -12,10 +12,11 @@ def class_evidence(rows: Examples, n_classes: int, smoothing: float = 1.0) -> np
 
     .. math::
         r_j = \max_c \left| \log \frac{p_{jc} / \sum_i p_{ic}}{q_{jc} / \sum_i q_{ic}} \right|, \qquad
-        p_{jc} = \alpha + \sum_{i : y_i = c} \omega_i [x_{ij} \ne 0], \quad
-        q_{jc} = \alpha + \sum_{i : y_i \ne c} \omega_i [x_{ij} \ne 0]
+        p_{jc} = 2 \alpha \pi_c + \sum_{i : y_i = c} \omega_i [x_{ij} \ne 0], \quad
+        q_{jc} = 2 \alpha (1 - \pi_c) + \sum_{i : y_i \ne c} \omega_i [x_{ij} \ne 0]
 
-    A column that occurs in no labelled row has the evidence of the prior alone, close to 0.
+    where :math:`\pi_c` is the share of all values that are not 0 which class `c` has: a column that occurs in no
+    labelled row has no evidence, however large the classes are. Without rows of two classes no column has any.
 
     References
     ----------
@@ -25,7 +26,11 @@ def class_evidence(rows: Examples, n_classes: int, smoothing: float = 1.0) -> np
     present = (rows.x.matrix() != 0).astype(np.float64)
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     in_class = (rows.y[:, None] == np.arange(n_classes)) * weight[:, None]  # (rows, classes)
-    p = smoothing + present.T @ in_class
-    q = smoothing + present.T @ (weight[:, None] - in_class)
+    p, q = present.T @ in_class, present.T @ (weight[:, None] - in_class)  # (columns, classes)
+    comparable = p.any(axis=0) & q.any(axis=0)
+    p, q = p[:, comparable], q[:, comparable]
+    share = p.sum(axis=0) / (p + q).sum(axis=0)
+    p += 2 * smoothing * share
+    q += 2 * smoothing * (1 - share)
     ratio = np.log(p / p.sum(axis=0)) - np.log(q / q.sum(axis=0))
-    return np.abs(ratio).max(axis=1)
+    return np.abs(ratio).max(axis=1, initial=0)

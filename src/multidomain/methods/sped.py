@@ -35,7 +35,7 @@ class SPEDSettings(Settings):
     denoised_length: float | None = Field(
         None, ge=0, description="length of the denoised view beside 1 of the words; by default chosen, 0.7 or 0"
     )
-    noise: float = Field(0.8, gt=0, lt=1, description="share of the words that denoising does without")
+    noise: float = Field(0.8, ge=0.01, lt=1, description="share of the words that denoising does without")
     denoised_words: int = Field(10_000, ge=1, description="the most frequent words or n-grams, which are denoised")
     rounds: int = Field(3, ge=0, description="of learning from its own answers to unlabelled text; 0: none")
     trust: float = Field(0.5, gt=0, description="what an own answer weighs beside a label")
@@ -44,15 +44,15 @@ class SPEDSettings(Settings):
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Rows in both views, with their domains."""
+class _BothViews:
+    """Rows as words and denoised, with their domains."""
 
     words: csr_matrix
     denoised: np.ndarray
     d: np.ndarray
 
-    def __add__(self, other: _Rows) -> _Rows:
-        return _Rows(
+    def __add__(self, other: _BothViews) -> _BothViews:
+        return _BothViews(
             vstack([self.words, other.words], format="csr"),
             np.r_[self.denoised, other.denoised],
             np.r_[self.d, other.d],
@@ -60,14 +60,14 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Weights:
-    """Weights of both views, shapes (1 + domains, columns or size, classes), shared ones first, and bias."""
+class _Solution:
+    """The weights of both views, shapes (1 + domains, columns or size, classes), shared ones first, and bias."""
 
     words: np.ndarray
     denoised: np.ndarray
     bias: np.ndarray
 
-    def scores(self, rows: _Rows) -> np.ndarray:
+    def scores(self, rows: _BothViews) -> np.ndarray:
         scores = np.empty((len(rows.d), len(self.bias)))
         for d in np.unique(rows.d):
             here = rows.d == d
@@ -135,10 +135,10 @@ class SPED(FittedMethod):
             n_dev=len(data.dev),
         )
         text = self._rows(data.text.where(~np.isin(data.text.d, self.task.labelled)))
-        cost = chosen["C"] * np.r_[weight, np.full(len(text.d), s.trust)]
+        everything, cost = labelled + text, chosen["C"] * np.r_[weight, np.full(len(text.d), s.trust)]
         for number in range(1, s.rounds + 1) if len(text.d) else ():
             answers = self._answers(weights, text, dev, data)
-            weights = self._solve(labelled + text, np.r_[targets, answers], cost, chosen["length"])
+            weights = self._solve(everything, np.r_[targets, answers], cost, chosen["length"])
             tried({"round": number, **chosen}, mean_accuracy(weights.scores(dev), data.dev) if len(data.dev) else None)
         self._keep(weights, _scale(weights, dev, data.dev))
         return chosen
@@ -147,35 +147,36 @@ class SPED(FittedMethod):
         s = self.settings
         lengths = _LENGTHS if s.denoised_length is None else (s.denoised_length,)
         costs = _COSTS if s.C is None else (s.C,)
+        # Without the denoised view the same C regularises less.
         return [{"length": length, "C": C} for length in (lengths if s.denoised else (0.0,)) for C in costs]
 
-    def _rows(self, examples: Examples) -> _Rows:
-        return _Rows(*self.views.of(examples), examples.d)
+    def _rows(self, examples: Examples) -> _BothViews:
+        return _BothViews(*self.views.of(examples), examples.d)
 
-    def _solve(self, rows: _Rows, targets: np.ndarray, cost: np.ndarray, length: float) -> _Weights:
+    def _solve(self, rows: _BothViews, targets: np.ndarray, cost: np.ndarray, length: float) -> _Solution:
         """Solve for targets that are probabilities, shape (rows, classes); an answer of 1/2 counts for nothing."""
         from multidomain.methods.dual_solver import solve_two_views  # here: prediction must not wait for a compiler
 
         denoised = rows.denoised * np.float32(length) if length else rows.denoised[:, :0]
-        solutions = []
-        for target in targets.T[1:] if targets.shape[1] == 2 else targets.T:
-            y, sureness = np.where(target > 0.5, 1, -1), np.abs(2 * target - 1).clip(1e-6)
-            solutions.append(
-                solve_two_views(
-                    rows.words, denoised, rows.d, y, cost * sureness, len(self.task.domains), self.settings.private
-                )
+        (copies, columns, K), size = self.weight.shape, denoised.shape[1]
+        of_words: np.ndarray = np.empty((copies, columns, K), np.float32)
+        of_denoised: np.ndarray = np.zeros((copies, self.views.size, K))
+        bias: np.ndarray = np.empty(K)
+        for c in [1] if K == 2 else range(K):
+            y, sureness = np.where(targets[:, c] > 0.5, 1, -1), np.abs(2 * targets[:, c] - 1).clip(1e-6)
+            w, u, bias[c] = solve_two_views(
+                rows.words, denoised, rows.d, y, cost * sureness, copies - 1, self.settings.private
             )
-        of_words, of_denoised, bias = (np.stack(part, axis=-1) for part in zip(*solutions, strict=True))
-        of_denoised = of_denoised * length if length else np.zeros((len(of_words), self.views.size, bias.shape[-1]))
+            of_words[..., c], of_denoised[:, :size, c] = w, u * length
         for part in (of_words, of_denoised):
             part[1:] += part[:1]
-        if targets.shape[1] == 2:  # the scores -s/2 and s/2
-            of_words, of_denoised, bias = (
-                np.concatenate([-part, part], axis=-1) / 2 for part in (of_words, of_denoised, bias)
-            )
-        return _Weights(of_words, of_denoised, bias)
+        if K == 2:  # the scores -s/2 and s/2
+            for part in (of_words, of_denoised, bias):
+                part[..., 1] /= 2
+                part[..., 0] = -part[..., 1]
+        return _Solution(of_words, of_denoised, bias)
 
-    def _answers(self, weights: _Weights, text: _Rows, dev: _Rows, data: TrainingData) -> np.ndarray:
+    def _answers(self, weights: _Solution, text: _BothViews, dev: _BothViews, data: TrainingData) -> np.ndarray:
         """Class probabilities of text, in domains without labels shifted to the class shares of the labelled rows."""
         logits = _scale(weights, dev, data.dev) * weights.scores(text)
         if self.settings.match_shares:
@@ -186,7 +187,7 @@ class SPED(FittedMethod):
                 logits[text.d == d] = match_shares(logits[text.d == d], shares)
         return softmax(logits, axis=1)
 
-    def _keep(self, weights: _Weights, scale: float) -> None:
+    def _keep(self, weights: _Solution, scale: float) -> None:
         self.weight.copy_(torch.from_numpy(weights.words * scale))
         self.denoised_weight.copy_(torch.from_numpy(weights.denoised * scale))
         self.bias.copy_(torch.from_numpy(weights.bias * scale))
@@ -207,5 +208,5 @@ class SPED(FittedMethod):
         return row_sum(words, weight) + denoised @ denoised_weight
 
 
-def _scale(weights: _Weights, dev: _Rows, examples: Examples) -> float:
+def _scale(weights: _Solution, dev: _BothViews, examples: Examples) -> float:
     return best_scale(weights.scores(dev), examples) if len(examples) else 1.0

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from multidomain.nn.extractor_base import WordExtractor, of_copy, uniform
-from multidomain.nn.recurrence import LSTM
+from multidomain.nn.extractor_base import WordExtractor, uniform
+from multidomain.nn.recurrence import lstm_states
 from multidomain.nn.row_sum import row_sum, row_sum_with_row_gradient
 from multidomain.nn.rows import Rows
+
+_MOST_PLACES = 4  # for each word, in a batch of all copies
 
 
 class LSTMExtractor(WordExtractor):
@@ -21,8 +23,8 @@ class LSTMExtractor(WordExtractor):
 
     .. math:: \alpha_t = \mathrm{softmax}_t(u \cdot h_t)
 
-    with a learnt vector `u` (dot-product attention). All copies and directions take a step together; documents that are
-    at their end take no part. An empty document is a single unknown word.
+    with a learnt vector `u` (dot-product attention). All copies and directions take a step together, unless the texts
+    of some are so much longer that most of that would be padding. An empty document is a single unknown word.
 
     Parameters
     ----------
@@ -59,17 +61,25 @@ class LSTMExtractor(WordExtractor):
         look_up = row_sum_with_row_gradient if self._learns_by_rows else row_sum
         vectors = look_up(one_by_one, self.vectors)  # (words, dimension)
 
-        parameters = (of_copy(p, copy) for p in (self.input_weight, self.state_weight, self.gate_bias))
-        W, U, b = (p.flatten(0, 1) for p in parameters)  # a network for each copy and direction
-        copies = self.copies if copy is None else 1
-        order = _Order.of(words, copies, directions=len(W) // copies)
+        copies = range(self.copies) if copy is None else range(copy, copy + 1)
+        summaries = self._summaries(words, vectors, copies)
+        return self._features(summaries.view(len(copies), -1, summaries.shape[1]), copy)
+
+    def _summaries(self, words: Rows, vectors: Tensor, copies: range) -> Tensor:
+        """One vector for each document, shape (documents, width)."""
+        parameters = (self.input_weight, self.state_weight, self.gate_bias)
+        W, U, b = (p[copies.start : copies.stop].flatten(0, 1) for p in parameters)  # one for each copy and direction
+        order = _Order.of(words, len(copies), directions=len(W) // len(copies))
+        if len(copies) > 1 and len(order.word) > _MOST_PLACES * order.place.numel():
+            each = len(words) // len(copies)
+            parts = [(words.blocks([place], each), copies[place : place + 1]) for place in range(len(copies))]
+            of_each = vectors.split([len(part.index) for part, _ in parts])
+            return torch.cat([self._summaries(part, own, c) for (part, c), own in zip(parts, of_each, strict=True)])
         read = vectors.index_select(0, order.word)
-        states = LSTM.apply(read.view(len(W), -1, read.shape[1]), order.widths, W, U, b).flatten(0, 1)
+        states = lstm_states(read.view(len(W), -1, read.shape[1]), order.widths, W, U, b).flatten(0, 1)
         if self.attention is None:
-            summaries = states[order.last].flatten(1)
-        else:
-            summaries = _attended(states[order.place].flatten(1), words, of_copy(self.attention, copy))
-        return self._features(summaries.view(copies, -1, summaries.shape[1]), copy)
+            return states[order.last].flatten(1)
+        return _attended(states[order.place].flatten(1), words, self.attention[copies.start : copies.stop])
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-class LSTM(torch.autograd.Function):
-    r"""The states of `K` networks after each word of their documents.
+def lstm_states(x: Tensor, widths: Sequence[int], W: Tensor, U: Tensor, b: Tensor) -> Tensor:
+    r"""Return the states of `K` networks after each word of their documents, shape (K, sum of widths, size).
 
     .. math::
         i, f, o = \sigma(\cdot), \quad g = \tanh(\cdot) \quad \text{of} \quad x_t W + h_{t-1} U + b, \qquad
@@ -22,6 +22,41 @@ class LSTM(torch.autograd.Function):
     widths never grow. A network may have fewer documents left than that; what is computed in their places is not to
     be read, and its gradient is zero.
 
+    Parameters
+    ----------
+    x
+        Shape (K, sum of widths, inputs).
+    widths
+        Documents of each network that go on at each step.
+    W, U, b
+        Shapes (K, inputs, 4 * size), (K, size, 4 * size) and (K, 1, 4 * size); gates in the order i, f, g, o.
+    """
+    if torch.is_grad_enabled():
+        return _LSTM.apply(x, widths, W, U, b)
+    h = x.new_empty(*x.shape[:2], U.shape[1])
+    c = h[:, :0]
+    for here, before in _steps(widths):
+        gates = torch.baddbmm(b, x[:, here], W)
+        if before is not None:
+            gates.baddbmm_(h[:, before], U)
+        c = _cell(gates, None if before is None else c[:, : gates.shape[1]])
+        torch.mul(gates[..., 3 * U.shape[1] :], c.tanh(), out=h[:, here])
+    return h
+
+
+def _cell(gates: Tensor, c_before: Tensor | None) -> Tensor:
+    """Turn products into gates, in place, and return what the cell holds."""
+    size = gates.shape[-1] // 4
+    gates[..., : 2 * size].sigmoid_()
+    gates[..., 2 * size : 3 * size].tanh_()
+    gates[..., 3 * size :].sigmoid_()
+    i, f, g, _ = gates.chunk(4, dim=-1)
+    return i * g if c_before is None else (i * g).addcmul_(f, c_before)
+
+
+class _LSTM(torch.autograd.Function):
+    """The same, with a way back.
+
     Autograd would record some fifteen operations for each step and, for each, make a gradient as large as the whole
     batch. Here the loop back holds only what depends on the step after it; all else is one product over all words
     (decision 21).
@@ -29,39 +64,15 @@ class LSTM(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, widths: Sequence[int], W: Tensor, U: Tensor, b: Tensor) -> Tensor:
-        """Compute states from states of zero.
-
-        Parameters
-        ----------
-        x
-            Shape (K, sum of widths, inputs).
-        widths
-            Documents of each network that go on at each step.
-        W, U, b
-            Shapes (K, inputs, 4 * size), (K, size, 4 * size) and (K, 1, 4 * size); gates in the order i, f, g, o.
-
-        Returns
-        -------
-        Tensor
-            Shape (K, sum of widths, size).
-        """
-        size = U.shape[1]
-        gates = torch.baddbmm(b, x, W)  # (K, words, 4 * size), in place from products to gates
-        c = x.new_empty(*x.shape[:2], size)
+        gates = torch.baddbmm(b, x, W)  # (K, words, 4 * size)
+        c = x.new_empty(*x.shape[:2], U.shape[1])
         tanh_c, h = torch.empty_like(c), torch.empty_like(c)
         for here, before in _steps(widths):
-            gate = gates[:, here]
             if before is not None:
-                gate.baddbmm_(h[:, before], U)
-            gate[..., : 2 * size].sigmoid_()
-            gate[..., 2 * size : 3 * size].tanh_()
-            gate[..., 3 * size :].sigmoid_()
-            i, f, g, o = gate.chunk(4, dim=-1)
-            torch.mul(i, g, out=c[:, here])
-            if before is not None:
-                c[:, here].addcmul_(f, c[:, before])
+                gates[:, here].baddbmm_(h[:, before], U)
+            c[:, here] = _cell(gates[:, here], None if before is None else c[:, before])
             torch.tanh(c[:, here], out=tanh_c[:, here])
-            torch.mul(o, tanh_c[:, here], out=h[:, here])
+            torch.mul(gates[:, here, 3 * U.shape[1] :], tanh_c[:, here], out=h[:, here])
         ctx.widths = widths
         ctx.save_for_backward(x, W, U, gates, c, tanh_c, h)
         return h
@@ -69,7 +80,6 @@ class LSTM(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_h: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of what `forward` takes."""
         x, W, U, gates, c, tanh_c, h = ctx.saved_tensors
         first = ctx.widths[0]  # words without a state before them
         before = torch.cat([torch.arange(s.start, s.stop) for _, s in _steps(ctx.widths) if s] or [torch.arange(0)])
@@ -98,7 +108,7 @@ class LSTM(torch.autograd.Function):
                 grad_c[:, before_here].addcmul_(grad_c[:, here], f[:, here])
         products = slopes  # by now, the gradients of the products
         return (
-            products @ W.transpose(1, 2),
+            products @ W.transpose(1, 2) if ctx.needs_input_grad[0] else None,
             None,
             x.transpose(1, 2) @ products,
             h.index_select(1, before).transpose(1, 2) @ products[:, first:],

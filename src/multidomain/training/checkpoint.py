@@ -72,7 +72,12 @@ class Checkpoint:
                 f"{self.path} is not a readable checkpoint ({error}). Delete it and train from the start."
             ) from None
         self._check(version, stored)
-        method.load_state_dict(_under(tensors, "weights/"))
+        try:
+            method.load_state_dict(_under(tensors, "weights/"))
+        except RuntimeError as error:
+            raise ModelError(
+                f"{self.path} is of another version of the method ({error}). Delete it and train from the start."
+            ) from None
         for name, optimiser in method.optimisers.items():
             state: dict[int, dict[str, Tensor]] = {}
             for key, value in _under(tensors, f"optimiser/{name}/").items():

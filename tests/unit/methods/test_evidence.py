@@ -28,10 +28,12 @@ def rows(n_classes: int, weighted: bool) -> tuple[np.ndarray, Examples]:
 
 def naive_evidence(x: np.ndarray, y: np.ndarray, weight: np.ndarray, n_classes: int, smoothing: float) -> list[float]:
     def counts(chosen: list[int]) -> list[float]:
-        return [smoothing + sum(weight[i] for i in chosen if x[i, j] != 0) for j in range(x.shape[1])]
+        found = [sum(weight[i] for i in chosen if x[i, j] != 0) for j in range(x.shape[1])]
+        share = sum(found) / sum(weight[i] for i, j in zip(*x.nonzero(), strict=True))
+        return [2 * smoothing * share + count for count in found]
 
     best = [0.0] * x.shape[1]
-    for c in range(n_classes):
+    for c in set(y.tolist()):
         p = counts([i for i in range(len(x)) if y[i] == c])
         q = counts([i for i in range(len(x)) if y[i] != c])
         for j in range(x.shape[1]):
@@ -48,7 +50,18 @@ def test_evidence_is_the_formula(n_classes: int, smoothing: float, weighted: boo
     expected = naive_evidence(x, examples.y, weight, n_classes, smoothing)
     found = class_evidence(examples, n_classes, smoothing)
     assert found.shape == (COLUMNS,) and max(expected) > 0.5
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_word_that_nobody_has_labelled_has_no_evidence_whatever_the_classes():
+    _, examples = rows(4, weighted=True)
+    assert class_evidence(examples, 4)[-1] == pytest.approx(0, abs=1e-12)
+
+
+def test_without_rows_of_two_classes_no_word_has_evidence():
+    _, examples = rows(3, weighted=False)
+    of_one_class = Examples(examples.x, examples.d, np.ones(20, int))
+    assert class_evidence(of_one_class, 3).tolist() == [0.0] * COLUMNS
 
 
 def test_names_of_classes_do_not_matter():

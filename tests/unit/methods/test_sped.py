@@ -152,7 +152,7 @@ def test_a_round_learns_from_answers_as_far_as_they_are_sure(n_classes: int):
         ("denoised", -1, r"greater than or equal to 0, got -1\."),
         ("denoised_length", -1, r"greater than or equal to 0, got -1\."),
         ("noise", 1, r"less than 1, got 1\."),
-        ("noise", 0, r"greater than 0, got 0\."),
+        ("noise", 0, r"greater than or equal to 0.01, got 0\."),
         ("denoised_words", 0, r"greater than or equal to 1, got 0\."),
         ("rounds", -1, r"greater than or equal to 0, got -1\."),
         ("rounds", 1.5, r"got 1\.5\."),

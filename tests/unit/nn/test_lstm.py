@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from multidomain.nn.lstm import LSTMExtractor
-from multidomain.nn.recurrence import LSTM
+from multidomain.nn.recurrence import lstm_states
 from multidomain.nn.row_adam import RowAdam
 from multidomain.nn.rows import Rows
 
@@ -114,7 +114,9 @@ def test_gradients_of_the_recurrence_are_those_of_torch(lengths: list[int], of_s
     parameters = [lstm.weight_ih_l0.T[None], lstm.weight_hh_l0.T[None], lstm.bias_ih_l0 + lstm.bias_hh_l0]
     W, U, b = (p.detach().clone().requires_grad_() for p in parameters)
     widths = [sum(length > t for length in lengths) for t in range(max(lengths))]
-    states = LSTM.apply(x, widths, W, U, b.view(1, 1, -1))[0]
+    states = lstm_states(x, widths, W, U, b.view(1, 1, -1))[0]
+    with torch.no_grad():
+        torch.testing.assert_close(lstm_states(x, widths, W, U, b.view(1, 1, -1))[0], states, rtol=1e-10, atol=1e-12)
     weight = torch.tensor([i + 1.0 if of_states == "all" or t == lengths[i] - 1 else 0.0 for i, t in order]).double()
     found = (weight @ states.square()).sum()
     found.backward()
@@ -129,14 +131,24 @@ def test_gradients_of_the_recurrence_are_those_of_torch(lengths: list[int], of_s
         torch.testing.assert_close(gradient, theirs, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("longest", [11, 80], ids=["together", "copy by copy"])
 @every_kind
-def test_gradients_of_several_copies_are_those_of_each_alone(kind: str):
-    F, x = extractor(kind), documents([3, 11, 1, 1, 7, 2])
-    weight = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(3)).double()
+def test_gradients_of_several_copies_are_those_of_each_alone(kind: str, longest: int, monkeypatch: pytest.MonkeyPatch):
+    networks = []
+
+    def counted(x: Tensor, *others: object) -> Tensor:
+        networks.append(len(x))
+        return lstm_states(x, *others)
+
+    monkeypatch.setattr("multidomain.nn.lstm.lstm_states", counted)
+    F, x = extractor(kind, copies=6), documents([3, longest, 1, 1, 4, 2])
+    weight = torch.randn(6, 1, 4, generator=torch.Generator().manual_seed(3)).double()
     (F(x) * weight).sum().backward()
+    directions = 1 if kind == "lstm" else 2
+    assert networks == ([6 * directions] if longest == 11 else [directions] * 6)
     together = {name: p.grad.clone() for name, p in F.named_parameters()}
     F.zero_grad()
     for row in range(6):
-        (F(x.blocks([row], 1), copy=row // 3)[0, 0] * weight[row // 3, row % 3]).sum().backward()
+        (F(x.blocks([row], 1), copy=row)[0, 0] * weight[row, 0]).sum().backward()
     for name, p in F.named_parameters():
         torch.testing.assert_close(together[name], p.grad, rtol=1e-9, atol=1e-12, msg=name)
