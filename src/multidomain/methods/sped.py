@@ -167,9 +167,9 @@ class SPED(FittedMethod):
             w, u, bias[c] = solve_two_views(
                 rows.words, denoised, rows.d, y, cost * sureness, copies - 1, self.settings.private
             )
+            for part in (w, u):
+                part[1:] += part[:1]
             of_words[..., c], of_denoised[:, :size, c] = w, u * length
-        for part in (of_words, of_denoised):
-            part[1:] += part[:1]
         if K == 2:  # the scores -s/2 and s/2
             for part in (of_words, of_denoised, bias):
                 part[..., 1] /= 2
