@@ -84,7 +84,7 @@ def prediction() -> str:
 def recommended() -> str:
     lines = ["| | | wall time | peak memory |", "|---|---|---:|---:|"]
     latest = {(r["corpus"], r["system"]): r for r in records("cost.jsonl")}
-    for (corpus, system), r in latest.items():
+    for (corpus, system), r in sorted(latest.items(), key=lambda entry: entry[0]):
         lines.append(f"| {corpus} | `{system}` | {r['seconds']:.0f} s | {r['peak_mb'] / 1024:.1f} GB |")
     return "\n".join(lines)
 
