@@ -153,7 +153,7 @@ def test_the_command_on_a_few_rows(
     table: str,
 ) -> None:
     command = ["multidomain", "reproduce", table, "--smoke", "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", [*command, "--split-seed", "3", "--only", "shared-private/fa-lr"])
+    monkeypatch.setattr(sys, "argv", [*command, "--split-seed", "3", "--only", "shared-private/fa-svm"])
     file = tmp_path / "smoke" / f"{table}-split3.jsonl"
     for said in ("1 run recorded", "nothing to run: every run has a record"):
         with pytest.raises(SystemExit) as exit_:
