@@ -14,9 +14,9 @@ from pydantic.fields import FieldInfo
 
 from multidomain.choosing import AUTO, ChoiceSettings
 from multidomain.corpus import Columns, Corpus, load_corpus, read_corpus
-from multidomain.errors import ConfigError, did_you_mean
+from multidomain.errors import ConfigError
 from multidomain.files import whole_file
-from multidomain.methods import METHODS, RECOMMENDED, FittedMethod, MethodEntry, method_entry
+from multidomain.methods import RECOMMENDED, FittedMethod, MethodEntry, method_entry
 from multidomain.methods.ensemble import EnsembleSettings, Member
 from multidomain.pipeline import Device, FeatureSettings, RunSettings, WordSettings
 from multidomain.runs import SplitSettings
@@ -82,10 +82,8 @@ class TrainConfig(Settings):
             faults += str(error).splitlines()[1:]
         settings, method = values.get("settings", {}), str(values.get("method", RECOMMENDED))
         try:
-            if method not in (AUTO, *METHODS):
-                raise ConfigError(f"There is no method '{method}'.{did_you_mean(method, [AUTO, *METHODS])}")
             if method != AUTO and isinstance(settings, Mapping):
-                method_entry(method).settings(settings)
+                method_entry(method, also=[AUTO]).settings(settings)
         except ConfigError as error:
             listed = str(error).splitlines()
             faults += listed[1:] or [f"  - {listed[0]}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -262,8 +262,8 @@ RECOMMENDED = "sped"
 """The most accurate on development rows of all three protocols (decision 19), and so the default."""
 
 
-def method_entry(name: str) -> MethodEntry:
-    """Look a method up; the error of an unknown name lists the near ones."""
+def method_entry(name: str, also: Sequence[str] = ()) -> MethodEntry:
+    """Look a method up; the error of an unknown name lists the near ones, and what `also` can be given in its place."""
     if name not in METHODS:
-        raise ConfigError(f"There is no method '{name}'.{did_you_mean(name, METHODS)}")
+        raise ConfigError(f"There is no method '{name}'.{did_you_mean(name, [*also, *METHODS])}")
     return METHODS[name]
