@@ -17,12 +17,12 @@ import numpy as np
 import torch
 import typer
 
-from multidomain.corpus import load_corpus
-from multidomain.evaluation import evaluate
+from multidomain.data.named.registry import load_corpus
+from multidomain.evaluation.evaluate import evaluate
 from multidomain.experiments.protocols import PROTOCOLS
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
-from multidomain.pipeline import RunSettings, train_model
-from multidomain.runs import machine
+from multidomain.runs.run import machine
+from multidomain.training.train import RunSettings, train_model
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "ablation.jsonl"

@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from multidomain.corpus import kfold_split, load_corpus
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.splits import kfold_split
 from multidomain.errors import NoDevelopmentRows
-from multidomain.evaluation import evaluate, invariance
-from multidomain.pipeline import RunSettings, train_model
-from multidomain.runs import machine
+from multidomain.evaluation.evaluate import evaluate, invariance
+from multidomain.runs.run import machine
 from multidomain.training.loop import TrainingSettings
+from multidomain.training.train import RunSettings, train_model
 
 RESULTS = Path(__file__).parents[1] / "results" / "adversary.jsonl"
 VARIANTS = {

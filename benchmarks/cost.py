@@ -13,7 +13,7 @@ from pathlib import Path
 
 from multidomain.bench.memory import command_cost
 from multidomain.experiments.records import append_record, code_hash
-from multidomain.runs import machine
+from multidomain.runs.run import machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "cost.jsonl"
 PEER = ("fa-svm", "--max-features", "500000", "--ngrams", "3")  # what `sped` reads of texts; without effect on vectors

@@ -32,15 +32,17 @@ import numpy as np
 import torch
 import typer
 
-from multidomain.corpus import Corpus, Split, given_split, kfold_split, load_corpus
-from multidomain.evaluation import evaluate
-from multidomain.experiments.commands import seed_numbers
+from multidomain.cli.reproduce import seed_numbers
+from multidomain.cli.train import assignments
+from multidomain.data.corpus import Corpus
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.splits import Split, given_split, kfold_split
+from multidomain.evaluation.evaluate import evaluate
 from multidomain.experiments.protocols import UnlabelledTarget
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
-from multidomain.pipeline import FeatureSettings, RunSettings, WordSettings, train_model
-from multidomain.runs import machine
-from multidomain.train_command import assignments
+from multidomain.runs.run import machine
 from multidomain.training.loop import TrainingSettings
+from multidomain.training.train import FeatureSettings, RunSettings, WordSettings, train_model
 
 RESULTS = Path(__file__).parents[1] / "results" / "development.jsonl"
 

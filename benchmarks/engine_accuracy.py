@@ -19,15 +19,16 @@ import torch
 from torch import Tensor
 
 from multidomain.bench.textbook import TextbookMAN
-from multidomain.corpus import kfold_split, load_corpus
-from multidomain.evaluation import evaluate
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.splits import kfold_split
+from multidomain.evaluation.evaluate import evaluate
+from multidomain.methods.adversarial.man import MAN
 from multidomain.methods.base import Stream
-from multidomain.methods.man import MAN
 from multidomain.methods.registry import MethodEntry
-from multidomain.pipeline import RunSettings, train_model
-from multidomain.runs import machine
+from multidomain.runs.run import machine
 from multidomain.training.loop import TrainingSettings
 from multidomain.training.sampling import DomainStream
+from multidomain.training.train import RunSettings, train_model
 
 RESULTS = Path(__file__).parents[1] / "results" / "engine_accuracy.jsonl"
 VARIANTS = {

@@ -29,11 +29,12 @@ import numpy as np
 import torch
 import typer
 
-from multidomain.corpus import Corpus, load_corpus
+from multidomain.data.corpus import Corpus
+from multidomain.data.named.registry import load_corpus
 from multidomain.errors import ConfigError, MultidomainWarning
 from multidomain.experiments.records import append_record, code_hash
-from multidomain.model import Model
-from multidomain.runs import machine
+from multidomain.model.model import Model
+from multidomain.runs.run import machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "serve.jsonl"
 TOLERANCE = 1e-6

@@ -12,7 +12,7 @@ os.environ["COLUMNS"] = "100"  # before typer is imported, so that the page is t
 from typer.main import get_command  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from multidomain.cli import app  # noqa: E402
+from multidomain.cli.main import app  # noqa: E402
 
 HEAD = """# Command line
 

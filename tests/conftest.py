@@ -39,7 +39,7 @@ def benchmark_data() -> Iterator[Path]:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process and return exit code, standard output and standard error."""
-    from multidomain import cli
+    from multidomain.cli import main as cli
 
     monkeypatch.setenv("COLUMNS", "200")
 

@@ -6,7 +6,7 @@ from multidomain.version import __version__
 
 if TYPE_CHECKING:
     from multidomain.estimator import MultiDomainClassifier
-    from multidomain.model import Model
+    from multidomain.model.model import Model
 
 __all__ = ["Model", "MultiDomainClassifier", "__version__"]
 
@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
 
         return MultiDomainClassifier
     if name == "Model":
-        from multidomain.model import Model
+        from multidomain.model.model import Model
 
         return Model
     raise AttributeError(f"module 'multidomain' has no attribute '{name}'")

@@ -1,6 +1,6 @@
 """Run the command line as ``python -m multidomain``."""
 
-from multidomain.cli import main
+from multidomain.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -20,24 +20,17 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from multidomain.corpus import Corpus, Split, corpus_from_rows, holdout_split
-from multidomain.corpus.corpus import object_array
-from multidomain.corpus.rows import ONLY_DOMAIN, class_name, is_missing
-from multidomain.errors import (
-    ConfigError,
-    DataError,
-    ModelError,
-    NoDevelopmentRows,
-    NothingToAdapt,
-    quoted,
-)
-from multidomain.features.bags import BagFeatures, Weighting
+from multidomain.data.corpus import Corpus, object_array
+from multidomain.data.splits import Split, holdout_split
+from multidomain.data.values import ONLY_DOMAIN, class_name, corpus_from_rows, is_missing
+from multidomain.errors import ConfigError, DataError, ModelError, NoDevelopmentRows, NothingToAdapt, quoted
+from multidomain.features.ngrams import NgramFeaturizer, Weighting
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, write_sealed
-from multidomain.methods import RECOMMENDED, method_entry
-from multidomain.model import MANIFEST, Model, UnknownDomain
-from multidomain.pipeline import Device, RunSettings, resolved_device, train_model
-from multidomain.training.history import Epoch, History, Listener
+from multidomain.methods.registry import RECOMMENDED, method_entry
+from multidomain.model.model import MANIFEST, Model, UnknownDomain
+from multidomain.training.callbacks import Callback, Epoch, History
 from multidomain.training.progress import progress_on
+from multidomain.training.train import Device, RunSettings, resolved_device, train_model
 
 FORMAT_VERSION = 1
 OWN_FILE = "estimator.json"
@@ -170,7 +163,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, domains: Any = None, listeners: Sequence[Listener] = ()) -> Self:
+    def fit(self, X: Any, y: Any, domains: Any = None, callbacks: Sequence[Callback] = ()) -> Self:
         """Train on documents of one or more domains.
 
         Parameters
@@ -181,8 +174,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
             Class of each document; None (or NaN, or a blank string) where it is not known.
         domains : array-like, default=None
             Domain of each document; None is one domain.
-        listeners : sequence of Listener, default=()
-            Are told how training goes; see `multidomain.training.history.Listener`.
+        callbacks : sequence of Callback, default=()
+            Are told how training goes; see `multidomain.training.history.Callback`.
         """
         settings = self._settings()
         documents = self._documents(X, reset=True)
@@ -195,12 +188,12 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = _classes(y[corpus.labelled])
         self.domains_ = np.unique(_natural(np.asarray(names if domains is None else domains)))
         split = _development_cut(corpus, settings.validation_fraction, settings.training.seed)
-        listeners = [*listeners, *([progress_on(Console(stderr=True))] if self.verbose else [])]
+        callbacks = [*callbacks, *([progress_on(Console(stderr=True))] if self.verbose else [])]
         with warnings.catch_warnings():  # of what was chosen or is documented
             warnings.simplefilter("ignore", NoDevelopmentRows)
             if domains is None:
                 warnings.simplefilter("ignore", NothingToAdapt)
-            trained = train_model(corpus, split, settings, device=settings.device, listeners=listeners)
+            trained = train_model(corpus, split, settings, device=settings.device, callbacks=callbacks)
         self.model_, self.history_ = trained.model, trained.history
         self.n_iter_ = len(trained.history.epochs)
         return self
@@ -333,7 +326,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
                 "use features='raw' for other vectors."
             )
         if reset:  # training sees a part of the rows, and a message must name the row of X
-            BagFeatures(weighting).fit(rows)
+            NgramFeaturizer(weighting).fit(rows)
         return rows
 
 

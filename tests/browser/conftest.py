@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "service"))  # the same model and servers as for the API
+sys.path.insert(0, str(Path(__file__).parents[1] / "serve"))  # the same model and servers as for the API
 
 from serving import Server, domain_specific_model, serving, trained_model
 

@@ -13,13 +13,16 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from multidomain.corpus import Corpus, Split, corpus_from_rows
+from multidomain.data.corpus import Corpus
+from multidomain.data.splits import Split
+from multidomain.data.values import corpus_from_rows
 from multidomain.errors import ConfigError, DataError, MultidomainWarning, NothingToAdapt
-from multidomain.methods import METHODS, FittedMethod, GradientMethod
-from multidomain.model import Model
-from multidomain.nn.rows import SparseRows
-from multidomain.pipeline import RunSettings, Trained, train_model
-from multidomain.training.history import History, Listener
+from multidomain.methods.base import FittedMethod, GradientMethod
+from multidomain.methods.registry import METHODS
+from multidomain.model.model import Model
+from multidomain.nn.sparse import SparseMatrix
+from multidomain.training.callbacks import Callback, History
+from multidomain.training.train import RunSettings, Trained, train_model
 
 # Settings that make a method small; those it does not have are left out. Then its variants.
 SMALL = {"hidden": [8], "shared_size": 6, "private_size": 4, "lr": 0.01, "k": 2, "dropout": 0.1, "layers": 2}
@@ -206,7 +209,7 @@ def check_epochs(history: History) -> None:
 def test_views_of_the_shared_and_the_private_part(name: str, variant: dict[str, Any]):
     model = example(name, variant).model
     corpus, _ = data(possible(name))
-    rows = SparseRows(model.features.transform(corpus.documents))
+    rows = SparseMatrix(model.features.transform(corpus.documents))
     a, b = rows.take(np.arange(0, 6)), rows.take(np.arange(6, 12))
     both, alone = [], []
     with torch.inference_mode():
@@ -231,11 +234,11 @@ class Interrupted(Exception):
     pass
 
 
-class Interrupt(Listener):
+class Interrupt(Callback):
     def __init__(self, epoch: int, iteration: int):
         self.at = (epoch, iteration)
 
-    def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+    def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
         if (epoch, iteration) == self.at:
             raise Interrupted
 
@@ -248,7 +251,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(name: str, variant: dict[str
     path = tmp_path / "checkpoint"
     every_step = {"checkpoint_seconds": 0}
     with pytest.raises(Interrupted):
-        train(name, variant, kind, training=every_step, checkpoint_path=path, listeners=[Interrupt(2, 3)])
+        train(name, variant, kind, training=every_step, checkpoint_path=path, callbacks=[Interrupt(2, 3)])
     resumed = train(name, variant, kind, training=every_step, checkpoint_path=path)
     whole = train(name, variant, kind)
     a, b = resumed.model.method.state_dict(), whole.model.method.state_dict()

@@ -25,9 +25,9 @@ import polars as pl
 import pytest
 from make_walkthrough import wait_for_server
 
-from multidomain.corpus import CORPORA, load_corpus
+from multidomain.data.named.registry import CORPORA, load_corpus
 from multidomain.errors import FetchError
-from multidomain.methods import METHODS
+from multidomain.methods.registry import METHODS
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 import torch
 
-from multidomain.corpus import Corpus, Split, corpus_from_rows
-from multidomain.pipeline import RunSettings, train_model
+from multidomain.data.corpus import Corpus
+from multidomain.data.splits import Split
+from multidomain.data.values import corpus_from_rows
+from multidomain.training.train import RunSettings, train_model
 
 GOLDEN = Path(__file__).with_name("tiny_run.json")
 METHODS = ("man-nll", "man-l2", "sp", "mlp")

@@ -12,13 +12,14 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from multidomain.invariance import Invariance, measure_invariance
-from multidomain.methods import Task, method_entry
+from multidomain.evaluation.invariance import Invariance, measure_invariance
+from multidomain.methods.adversarial.man import MAN
+from multidomain.methods.base import Task
 from multidomain.methods.data import Examples, TrainingData
-from multidomain.methods.man import MAN
-from multidomain.nn.rows import SparseRows
+from multidomain.methods.registry import method_entry
+from multidomain.model.prediction import accuracy_by_domain, features_in_parts
+from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.loop import Trainer, TrainingSettings
-from multidomain.training.prediction import accuracy_by_domain, features_in_parts
 from multidomain.training.sampling import text_stream
 
 N, WORDS, EPOCHS = 4, 60, 8
@@ -36,12 +37,12 @@ def documents(rows_of_each: int, seed: int, shift: float) -> Examples:
         rate[np.ix_(d == code, range(code * 8, code * 8 + 8))] += shift
     for code in range(2):
         rate[np.ix_(y == code, range(32 + code * 8, 40 + code * 8))] += 0.6
-    return Examples(SparseRows(csr_matrix(random.poisson(rate).astype(np.float32))), d, y)
+    return Examples(SparseMatrix(csr_matrix(random.poisson(rate).astype(np.float32))), d, y)
 
 
 def training_documents(shift: float) -> TrainingData:
     labelled = documents(160, seed=1, shift=shift)
-    nothing = Examples(SparseRows(csr_matrix((0, WORDS), dtype=np.float32)), np.empty(0, int), np.empty(0, int))
+    nothing = Examples(SparseMatrix(csr_matrix((0, WORDS), dtype=np.float32)), np.empty(0, int), np.empty(0, int))
     return TrainingData(
         TASK, ("no", "yes"), labelled, Examples(labelled.x, labelled.d), nothing, np.ones(len(labelled), bool)
     )

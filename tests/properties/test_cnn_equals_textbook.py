@@ -9,9 +9,9 @@ from scipy.sparse import csr_matrix
 
 from multidomain.bench.textbook import TextbookMAN
 from multidomain.bench.textbook_cnn import PaddedStream
-from multidomain.methods import Task
-from multidomain.methods.man import MAN, MANSettings
-from multidomain.nn.rows import SparseRows
+from multidomain.methods.adversarial.man import MAN, MANSettings
+from multidomain.methods.base import Task
+from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.sampling import DomainStream
 
 STEPS, WORDS, ROWS = 25, 60, 24
@@ -42,7 +42,7 @@ def test_steps(category: str, adversary: str | None, labelled: tuple[int, ...]):
     man.start_training()
     man.train()
     y = np.random.default_rng(2).integers(3, size=3 * ROWS)
-    rows = SparseRows(documents(), dtype=torch.float64)
+    rows = SparseMatrix(documents(), dtype=torch.float64)
     pools = [[np.arange(d * ROWS, (d + 1) * ROWS)] for d in range(3)]
 
     def streams() -> tuple[DomainStream, DomainStream]:

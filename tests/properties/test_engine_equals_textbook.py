@@ -8,9 +8,9 @@ import torch
 from scipy import sparse
 
 from multidomain.bench.textbook import DenseStream, TextbookMAN
-from multidomain.methods import Task
-from multidomain.methods.man import MAN, MANSettings
-from multidomain.nn.rows import SparseRows
+from multidomain.methods.adversarial.man import MAN, MANSettings
+from multidomain.methods.base import Task
+from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.sampling import DomainStream
 
 STEPS, N_INPUTS, ROWS = 50, 300, 40
@@ -65,7 +65,7 @@ def test_fifty_steps(category: str, adversary: str | None, labelled: tuple[int, 
     man.train()
 
     matrix, y = counts(1), np.random.default_rng(2).integers(3, size=3 * ROWS)
-    rows = SparseRows(matrix, dtype=dtype)
+    rows = SparseMatrix(matrix, dtype=dtype)
     pools = [[np.arange(d * ROWS, (d + 1) * ROWS)] for d in range(3)]
 
     def streams() -> tuple[DomainStream, DomainStream]:

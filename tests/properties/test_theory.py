@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 
-from multidomain.objectives import NLL, OBJECTIVES, DomainObjective
 from multidomain.objectives.divergence import (
     jensen_shannon,
     jsd_from_cross_entropy,
@@ -27,6 +26,7 @@ from multidomain.objectives.divergence import (
     nll_optimum,
     optimal_discriminator,
 )
+from multidomain.objectives.domain import NLL, OBJECTIVES, DomainObjective
 
 BATCH = 60
 CELLS = 5

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from multidomain.experiments.records import read_records
-from multidomain.report.results_files import write_report
+from multidomain.report.tables.files import write_report
 
 ROOT = Path(__file__).parents[2]
 

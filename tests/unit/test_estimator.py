@@ -13,10 +13,11 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from multidomain.corpus import CORPORA, holdout_split, load_corpus
+from multidomain.data.named.registry import CORPORA, load_corpus
+from multidomain.data.splits import holdout_split
 from multidomain.errors import ConfigError, DataError, ModelError, MultidomainWarning
 from multidomain.estimator import OWN_FILE, MultiDomainClassifier
-from multidomain.training.history import Epoch, Listener
+from multidomain.training.callbacks import Callback, Epoch
 
 WORDS = {"good": ("fine", "great"), "bad": ("awful", "poor"), "so-so": ("average", "plain")}
 NOUNS = {"books": "novel", "kitchen": "pan", "shoes": "boot"}
@@ -483,15 +484,15 @@ def test_progress_is_shown_only_when_asked_for(capsys):
 
 
 def test_listeners_are_told():
-    class Count(Listener):
+    class Count(Callback):
         epochs = 0
 
-        def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+        def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
             self.epochs += 1
 
     corpus, count = load_corpus("demo").thinned(10), Count()
     model = MultiDomainClassifier("man-nll", max_epochs=2, random_state=0, hidden=(8,))
-    model.fit(corpus.documents, corpus.labels, domains=corpus.domains, listeners=[count])
+    model.fit(corpus.documents, corpus.labels, domains=corpus.domains, callbacks=[count])
     assert count.epochs == model.n_iter_ == 2
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from multidomain import MultiDomainClassifier
-from multidomain.corpus import load_corpus, read_corpus
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.readers.read import read_corpus
 from multidomain.errors import ConfigError, DataError
-from multidomain.features.vectors import WordVectors, write_vectors
-from multidomain.model import Model
-from multidomain.pipeline import RunSettings, train_model
-from multidomain.runs import SplitSettings
+from multidomain.features.word_vectors import WordVectors, write_vectors
+from multidomain.model.model import Model
+from multidomain.runs.run import SplitSettings
+from multidomain.training.train import RunSettings, train_model
 
 SMALL = {"extractor": "cnn", "filters": 8, "dimension": 10, "shared_size": 8, "private_size": 4, "lr": 0.01, "k": 1}
 ODD = ["", "xyzzy plugh", "good", "!" * 3, "word " * 3000, "Ünïcödé 漢字 😀"]

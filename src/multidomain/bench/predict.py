@@ -13,10 +13,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from multidomain.bench.memory import command_cost
-from multidomain.bulk import predict_file
-from multidomain.corpus import Columns, Corpus, holdout_split
+from multidomain.data.columns import Columns
+from multidomain.data.corpus import Corpus
+from multidomain.data.splits import holdout_split
 from multidomain.errors import ConfigError
-from multidomain.pipeline import RunSettings, train_model
+from multidomain.model.batch import predict_file
+from multidomain.training.train import RunSettings, train_model
 
 MODEL = "model"
 _ROWS_AT_A_TIME = 4096

@@ -12,11 +12,11 @@ from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from multidomain.bench.textbook_cnn import PaddedStream, TextbookCNN
-from multidomain.methods.man import MAN
-from multidomain.nn.cnn import CNNExtractor
-from multidomain.nn.extractor_base import Extractor
+from multidomain.methods.adversarial.man import MAN
+from multidomain.nn.extractors.base import Extractor
+from multidomain.nn.extractors.cnn import CNNExtractor
+from multidomain.nn.extractors.mlp import MLPExtractor
 from multidomain.nn.heads import Head
-from multidomain.nn.mlp import MLPExtractor
 from multidomain.training.sampling import DomainStream
 
 

@@ -7,15 +7,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from multidomain.nn.cnn import CNNExtractor
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.extractors.cnn import CNNExtractor
+from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.sampling import DomainStream
 
 
 class PaddedStream:
     """The mini-batches of a `DomainStream`, for each domain the words of its documents, padded to the longest."""
 
-    def __init__(self, stream: DomainStream, rows: SparseRows, y: np.ndarray | None):
+    def __init__(self, stream: DomainStream, rows: SparseMatrix, y: np.ndarray | None):
         self._stream = stream
         matrix = rows.matrix()
         self._padding = matrix.shape[1]

@@ -15,12 +15,13 @@ from scipy import sparse
 from multidomain.bench.memory import peak_memory_mb
 from multidomain.bench.textbook import DenseStream, TextbookMAN
 from multidomain.bench.textbook_cnn import PaddedStream
-from multidomain.corpus import given_split, load_corpus
-from multidomain.features import WordSequences
-from multidomain.methods import Task
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.splits import given_split
+from multidomain.features.sequences import SequenceFeaturizer
+from multidomain.methods.adversarial.man import MAN, MANSettings
+from multidomain.methods.base import Task
 from multidomain.methods.data import TrainingData
-from multidomain.methods.man import MAN, MANSettings
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.data import training_data
 from multidomain.training.sampling import DomainStream, labelled_stream, text_stream
 
@@ -97,7 +98,7 @@ def _measure_texts(repeats: int, settings: MANSettings, with_textbook: bool) -> 
     torch.manual_seed(0)
     corpus = load_corpus("fdu-mtl")
     split = given_split(corpus)
-    sequences = WordSequences().fit(corpus.documents[np.concatenate([split.train, split.unlabelled])])
+    sequences = SequenceFeaturizer().fit(corpus.documents[np.concatenate([split.train, split.unlabelled])])
     data = training_data(corpus, split, sequences, torch.device("cpu"))
     man = MAN(data.task, settings)
     man.start_training()
@@ -131,7 +132,7 @@ def _timed(step: Callable[[], object]) -> Callable[[int], float]:
 
 
 def _streams(matrix: sparse.csr_matrix, y: np.ndarray, n_domains: int) -> tuple[DomainStream, DomainStream]:
-    rows = SparseRows(matrix)
+    rows = SparseMatrix(matrix)
     pools = [[np.arange(d * _ROWS_OF_EACH, (d + 1) * _ROWS_OF_EACH)] for d in range(n_domains)]
     return DomainStream(rows, pools, y, _BATCH_SIZE, (0, 0)), DomainStream(rows, pools, None, _BATCH_SIZE, (0, 1))
 

@@ -9,11 +9,13 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from multidomain.corpus import Corpus, Selection, Split, given_split, kfold_split, redealt_folds, redealt_parts
+from multidomain.data.corpus import Corpus
+from multidomain.data.resplit import resplit_folds, resplit_parts
+from multidomain.data.splits import Selection, Split, given_split, kfold_split
 
 TargetText: TypeAlias = Literal["train", "test"]
 
-Place: TypeAlias = Mapping[str, Any]
+SplitSpec: TypeAlias = Mapping[str, Any]
 """Where a run stands in its protocol, as its record says it: a fold, or a target and how it is treated.
 
 On a new split it has a ``split_seed`` too.
@@ -42,12 +44,12 @@ class Protocol(ABC):
         new_split = {} if split_seed is None else {"split_seed": split_seed}
         return [{**place, **new_split} for place in self._places(reads_text)]
 
-    def split(self, corpus: Corpus, place: Place) -> Split:
+    def split(self, corpus: Corpus, place: SplitSpec) -> Split:
         """Cut the corpus for one run."""
         seed = place.get("split_seed")
         if seed is None:
             return self._split(corpus, place)
-        split = self._split(self._redealt(corpus, np.random.default_rng(seed)), place)
+        split = self._split(self._resplit(corpus, np.random.default_rng(seed)), place)
         return replace(split, rule=f"{split.rule}; dealt anew, split seed {seed}")
 
     @abstractmethod
@@ -55,11 +57,11 @@ class Protocol(ABC):
         """Return all runs of one system and seed on one split."""
 
     @abstractmethod
-    def _split(self, corpus: Corpus, place: Place) -> Split:
+    def _split(self, corpus: Corpus, place: SplitSpec) -> Split:
         """Cut the corpus by the parts and folds it has."""
 
     @abstractmethod
-    def _redealt(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
+    def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
         """Return the corpus with other rows, in the same order, in its parts and folds."""
 
 
@@ -76,11 +78,11 @@ class FiveFold(Protocol):
     def _places(self, reads_text: bool) -> list[dict[str, Any]]:
         return [{"fold": fold} for fold in range(self.folds)]
 
-    def _split(self, corpus: Corpus, place: Place) -> Split:
+    def _split(self, corpus: Corpus, place: SplitSpec) -> Split:
         return kfold_split(corpus, place["fold"], self.folds)
 
-    def _redealt(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
-        return redealt_folds(corpus, rng)
+    def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
+        return resplit_folds(corpus, rng)
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class UnlabelledTarget(Protocol):
             for target in self.targets
         ]
 
-    def _split(self, corpus: Corpus, place: Place) -> Split:
+    def _split(self, corpus: Corpus, place: SplitSpec) -> Split:
         assert corpus.parts is not None and corpus.folds is not None
         is_target, is_first = corpus.domains == place["target"], corpus.parts == "train"
         first, test = np.flatnonzero(is_target & is_first), np.flatnonzero(is_target & ~is_first)
@@ -124,8 +126,8 @@ class UnlabelledTarget(Protocol):
             transductive=place["target_text"] == "test",
         )
 
-    def _redealt(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
-        return redealt_folds(redealt_parts(corpus, ["train"], "unlabelled", rng), rng)
+    def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
+        return resplit_folds(resplit_parts(corpus, ["train"], "unlabelled", rng), rng)
 
 
 @dataclass(frozen=True)
@@ -140,11 +142,11 @@ class GivenParts(Protocol):
     def _places(self, reads_text: bool) -> list[dict[str, Any]]:
         return [{"parts": "given"}]
 
-    def _split(self, corpus: Corpus, place: Place) -> Split:
+    def _split(self, corpus: Corpus, place: SplitSpec) -> Split:
         return given_split(corpus)
 
-    def _redealt(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
-        return redealt_parts(corpus, ["dev", "test"], "train", rng)
+    def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
+        return resplit_parts(corpus, ["dev", "test"], "train", rng)
 
 
 PROTOCOLS: dict[str, Protocol] = {

@@ -12,9 +12,10 @@ from pydantic import Field
 
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.experiments.protocols import PROTOCOLS, Protocol
-from multidomain.methods import FittedMethod, method_entry
-from multidomain.pipeline import RunSettings
+from multidomain.methods.base import FittedMethod
+from multidomain.methods.registry import method_entry
 from multidomain.settings import Settings
+from multidomain.training.train import RunSettings
 
 TABLES = ("table1", "table2", "table3")
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from multidomain.errors import DataError
 from multidomain.files import lock
-from multidomain.methods import METHODS
-from multidomain.pipeline import RunSettings
+from multidomain.methods.registry import METHODS
+from multidomain.training.train import RunSettings
 
 Record: TypeAlias = dict[str, Any]
 

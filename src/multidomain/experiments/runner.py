@@ -22,23 +22,17 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from multidomain.corpus import Corpus, Split, load_corpus
+from multidomain.data.corpus import Corpus
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.splits import Split
 from multidomain.errors import ConfigError, ModelError
-from multidomain.experiments.protocols import Place
+from multidomain.experiments.protocols import SplitSpec
 from multidomain.experiments.recipes import Recipe, Row, load_recipe
-from multidomain.experiments.records import (
-    Record,
-    append_record,
-    code_hash,
-    is_of,
-    pack,
-    read_records,
-    records_file,
-)
+from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records, records_file
 from multidomain.files import lock
-from multidomain.model import Model, is_model_folder
-from multidomain.pipeline import train_model
-from multidomain.runs import machine
+from multidomain.model.model import Model, is_model_folder
+from multidomain.runs.run import machine
+from multidomain.training.train import train_model
 
 _SMOKE_ROWS = 2  # of each domain, part, fold and class
 
@@ -50,7 +44,7 @@ class Run:
     table: str
     row: Row
     seed: int | None  # None: no randomness
-    place: Place
+    place: SplitSpec
     smoke: bool = False  # on a few rows, to see whether everything works
 
     def __str__(self) -> str:

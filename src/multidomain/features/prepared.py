@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from multidomain.errors import ConfigError
-from multidomain.features.sequences import WordSequences
-from multidomain.features.vectors import read_vectors, train_vectors, vectors_key, write_vectors
+from multidomain.features.sequences import SequenceFeaturizer
+from multidomain.features.word_vectors import read_vectors, train_vectors, vectors_key, write_vectors
 from multidomain.files import lock
 
 RANDOM = "random"
 
 
 def word_vectors(
-    sequences: WordSequences,
+    sequences: SequenceFeaturizer,
     texts: np.ndarray,
     dimension: int,
     given: str | None,

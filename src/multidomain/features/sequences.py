@@ -22,7 +22,7 @@ UNKNOWN = "<unknown>"
 _find_tokens = re.compile(TOKEN_PATTERN).findall
 
 
-class WordSequences:
+class SequenceFeaturizer:
     """Documents to rows of word numbers, in their order. Fitted on training and unlabelled text, never on test.
 
     Word 0 stands for all words that are not in the vocabulary. A row of the matrix that `transform` returns holds the
@@ -46,7 +46,7 @@ class WordSequences:
 
     Examples
     --------
-    >>> sequences = WordSequences(min_count=1).fit(["good book", "a good film"])
+    >>> sequences = SequenceFeaturizer(min_count=1).fit(["good book", "a good film"])
     >>> sequences.vocabulary
     ['<unknown>', 'good', 'a', 'book', 'film']
     >>> sequences.transform(["A good, GOOD read"]).indices.tolist()
@@ -80,7 +80,7 @@ class WordSequences:
     def transform(self, documents: Sequence[str] | NDArray[Any]) -> sp.csr_matrix:
         """Return the word numbers of each document; an empty document is an empty row."""
         if not self._number_of:
-            raise NotFittedError("WordSequences is not fitted: call fit() first.")
+            raise NotFittedError("SequenceFeaturizer is not fitted: call fit() first.")
         number_of = self._number_of.get
         numbers, ends = array("i"), array("q", [0])
         for words in self.words(documents):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from multidomain.errors import ConfigError, DataError, quoted
-from multidomain.nn.rows import Rows
+from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Batch:
     `y` has the shape (domains, B); it is None where labels are not to be seen.
     """
 
-    x: Rows
+    x: SparseBatch
     y: Tensor | None = None
 
 
@@ -96,13 +96,13 @@ class Method(nn.Module, ABC):
         self.settings = settings
 
     @abstractmethod
-    def logits(self, x: Rows, d: int | None) -> Tensor:
+    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
         """Return class logits, shape (rows, classes), of rows that all belong to domain `d`.
 
         None stands for a domain that was not in training.
         """
 
-    def logits_of_views(self, shared: Rows, private: Rows, d: int | None) -> Tensor:
+    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
         """Return class logits if the shared part reads some rows, and the private part of `d` others in their place.
 
         Prediction reads the same in both. To explain an answer, a word is left out of one of them. A method without a
@@ -110,11 +110,11 @@ class Method(nn.Module, ABC):
         """
         return self.logits(shared, d)
 
-    def shared_features(self, x: Rows) -> Tensor | None:
+    def shared_features(self, x: SparseBatch) -> Tensor | None:
         """Return the shared features, shape (rows, size), or None if the method has none."""
         return None
 
-    def private_features(self, x: Rows, d: int) -> Tensor | None:
+    def private_features(self, x: SparseBatch, d: int) -> Tensor | None:
         """Return the private features of rows of domain `d`, shape (rows, size), or None if it has none."""
         return None
 

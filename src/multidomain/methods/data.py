@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multidomain.methods.base import Task
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.sparse import SparseMatrix
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Examples:
         How much each row counts; None is 1. Only methods that are fitted at once look at it.
     """
 
-    x: SparseRows
+    x: SparseMatrix
     d: np.ndarray
     y: np.ndarray | None = None
     weight: np.ndarray | None = None
@@ -34,7 +34,7 @@ class Examples:
 
     def where(self, chosen: np.ndarray) -> Examples:
         """Return the rows that a mask or row numbers choose."""
-        x = SparseRows(self.x.matrix()[chosen], self.x.device)
+        x = SparseMatrix(self.x.matrix()[chosen], self.x.device)
         y, weight = (None if values is None else values[chosen] for values in (self.y, self.weight))
         return Examples(x, self.d[chosen], y, weight)
 

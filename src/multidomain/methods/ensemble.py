@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from multidomain.errors import did_you_mean
 from multidomain.methods.base import Method, Task
-from multidomain.nn.rows import Rows
+from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings, listed
 
 
@@ -130,18 +130,18 @@ class Ensemble(Method):
         ensemble.members = nn.ModuleList(methods)
         return ensemble
 
-    def logits(self, x: Rows, d: int | None) -> Tensor:
+    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
         answers = [member.logits(own, self._code(member, d)) for member, own in self._with_rows(x)]
         return _mean_probability(answers)
 
-    def logits_of_views(self, shared: Rows, private: Rows, d: int | None) -> Tensor:
+    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
         answers = [
             member.logits_of_views(own, own_private, self._code(member, d))
             for (member, own), (_, own_private) in zip(self._with_rows(shared), self._with_rows(private), strict=True)
         ]
         return _mean_probability(answers)
 
-    def shared_features(self, x: Rows) -> Tensor | None:
+    def shared_features(self, x: SparseBatch) -> Tensor | None:
         """Return the shared features of all members side by side, or None if one has none."""
         each = [member.shared_features(own) for member, own in self._with_rows(x)]
         present = [features for features in each if features is not None]
@@ -152,7 +152,7 @@ class Ensemble(Method):
         name = None if d is None else self.task.domains[d]
         return member.task.domains.index(name) if name in member.task.domains else None
 
-    def _with_rows(self, x: Rows) -> list[tuple[Method, Rows]]:
+    def _with_rows(self, x: SparseBatch) -> list[tuple[Method, SparseBatch]]:
         pairs = []
         for member, method in zip(self.settings.members, self.members, strict=True):
             assert isinstance(method, Method)

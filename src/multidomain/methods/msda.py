@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from multidomain.methods.base import FittedMethod, Task, Tried
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.denoising import undo_noise
-from multidomain.methods.linear_base import best_scale
+from multidomain.methods.linear.base import best_scale
 from multidomain.methods.selection import fit_best, mean_accuracy
-from multidomain.nn.rows import Rows, SparseRows
+from multidomain.nn.sparse import SparseBatch, SparseMatrix
 from multidomain.settings import Settings
 
 _BLOCK = 1024  # rows that are dense at a time
@@ -91,20 +91,20 @@ class MSDA(FittedMethod):
         self.bias.copy_(torch.from_numpy(bias * scale))
         return chosen
 
-    def _fit_layers(self, text: SparseRows) -> None:
+    def _fit_layers(self, text: SparseMatrix) -> None:
         h = [text.take(rows).to_dense(self.task.n_inputs) for rows in _blocks(len(text))]
         for W in self.W:
             W.copy_(denoising_weights(h, self.settings.noise, self.settings.ridge))
             h = [_layer(block, W) for block in h]
 
-    def _all_layers(self, x: SparseRows) -> np.ndarray:
+    def _all_layers(self, x: SparseMatrix) -> np.ndarray:
         """The input and the outputs of all layers, shape (rows, (layers + 1) * columns)."""
         out = np.empty((len(x), len(self.weight)), dtype=np.float32)
         for rows in _blocks(len(x)):
             out[rows] = self._layers_of(x.take(rows)).numpy()
         return out
 
-    def _layers_of(self, x: Rows) -> Tensor:
+    def _layers_of(self, x: SparseBatch) -> Tensor:
         layers = [x.to_dense(self.task.n_inputs)]
         for W in self.W:
             layers.append(_layer(layers[-1], W))
@@ -126,7 +126,7 @@ class MSDA(FittedMethod):
             weight[:, 0], bias[0] = -weight[:, 1], -bias[1]
         return weight, bias
 
-    def logits(self, x: Rows, d: int | None) -> Tensor:
+    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
         return self._layers_of(x) @ self.weight + self.bias
 
 

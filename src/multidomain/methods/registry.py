@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from multidomain.errors import ConfigError, did_you_mean
-from multidomain.features.bags import Weighting
-from multidomain.methods.asp_mtl import ASPMTL
+from multidomain.features.ngrams import Weighting
+from multidomain.methods.adversarial.asp_mtl import ASPMTL
+from multidomain.methods.adversarial.dann import DANN
+from multidomain.methods.adversarial.man import MAN
+from multidomain.methods.adversarial.mdan import MDAN
+from multidomain.methods.adversarial.network import NetworkMethod
 from multidomain.methods.base import Method, Task
-from multidomain.methods.cmsc import CMSC
-from multidomain.methods.dann import DANN
 from multidomain.methods.ensemble import Ensemble
-from multidomain.methods.feature_augmentation import FeatureAugmentation
-from multidomain.methods.linear import Linear
-from multidomain.methods.man import MAN
-from multidomain.methods.mdan import MDAN
+from multidomain.methods.linear.cmsc import CMSC
+from multidomain.methods.linear.feature_augmentation import FeatureAugmentation
+from multidomain.methods.linear.mtl_graph import MTLGraph
+from multidomain.methods.linear.plain import Linear
+from multidomain.methods.linear.rmtl import RMTL
 from multidomain.methods.msda import MSDA
-from multidomain.methods.mtl_graph import MTLGraph
-from multidomain.methods.network import NetworkMethod
-from multidomain.methods.rmtl import RMTL
 from multidomain.methods.self_training import SelfTraining
-from multidomain.methods.sped import SPED
+from multidomain.methods.sped.method import SPED
 from multidomain.settings import Settings
 
 _MAN = "Chen and Cardie 2018, Multinomial Adversarial Networks for Multi-Domain Text Classification"

@@ -15,7 +15,7 @@ from torch import Tensor
 from multidomain.errors import ConfigError
 from multidomain.methods.base import FittedMethod, Task, Tried
 from multidomain.methods.data import Examples, TrainingData
-from multidomain.nn.rows import Rows, SparseRows
+from multidomain.nn.sparse import SparseBatch, SparseMatrix
 from multidomain.settings import Settings
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ class SelfTraining(FittedMethod):
             chosen = learner.fit(replace(data, task=learner.task, labelled=rows), _of_round(tried, number))
         return chosen
 
-    def logits(self, x: Rows, d: int | None) -> Tensor:
+    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
         return self.base.logits(x, d)
 
-    def logits_of_views(self, shared: Rows, private: Rows, d: int | None) -> Tensor:
+    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
         return self.base.logits_of_views(shared, private, d)
 
 
@@ -139,7 +139,7 @@ def _answers(method: FittedMethod, rows: Examples) -> np.ndarray:
 
 def _together(a: Examples, b: Examples) -> Examples:
     assert a.y is not None and b.y is not None and b.weight is not None
-    x = SparseRows(vstack([a.x.matrix(), b.x.matrix()], format="csr"), a.x.device)
+    x = SparseMatrix(vstack([a.x.matrix(), b.x.matrix()], format="csr"), a.x.device)
     weight = np.ones(len(a)) if a.weight is None else a.weight
     return Examples(x, np.r_[a.d, b.d], np.r_[a.y, b.y], np.r_[weight, b.weight])
 

@@ -1,1 +1,1 @@
-"""Training: streams, the loop, checkpoints, progress. Knows methods only through their contract."""
+"""Training: streams, the loop, checkpoints, callbacks. Knows methods only through their contract."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from multidomain.corpus import Corpus, Split
-from multidomain.features import Features
+from multidomain.data.corpus import Corpus
+from multidomain.data.splits import Split
+from multidomain.features.concat import Featurizer
 from multidomain.methods.base import Task
 from multidomain.methods.data import Examples, TrainingData
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.sparse import SparseMatrix
 
 
-def training_data(corpus: Corpus, split: Split, features: Features, device: torch.device) -> TrainingData:
+def training_data(corpus: Corpus, split: Split, features: Featurizer, device: torch.device) -> TrainingData:
     """Encode the training and development rows of a corpus; test rows are not looked at.
 
     `features` must be fitted. Only domains with training text take part; they are coded in the order of
@@ -29,7 +30,7 @@ def training_data(corpus: Corpus, split: Split, features: Features, device: torc
     labelled_domains = {code_of_domain[name] for name in corpus.domains[train]}
 
     def examples(rows: np.ndarray, with_labels: bool) -> Examples:
-        x = SparseRows(features.transform(corpus.documents[rows]), device)
+        x = SparseMatrix(features.transform(corpus.documents[rows]), device)
         d = np.array([code_of_domain[name] for name in corpus.domains[rows]], dtype=np.int64)
         if not with_labels:
             return Examples(x, d)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from multidomain.methods.base import GradientMethod
 from multidomain.methods.data import TrainingData
+from multidomain.model.prediction import accuracy_by_domain
 from multidomain.settings import Settings
+from multidomain.training.callbacks import Callback, Epoch, History
 from multidomain.training.checkpoint import Checkpoint
-from multidomain.training.history import Epoch, History, Listener
-from multidomain.training.prediction import accuracy_by_domain
 from multidomain.training.sampling import labelled_stream, text_stream
 
 
@@ -65,13 +65,13 @@ class Trainer:
         settings: TrainingSettings,
         *,
         checkpoint: Checkpoint | None = None,
-        listeners: Sequence[Listener] = (),
+        callbacks: Sequence[Callback] = (),
     ):
         self._method = method
         self._data = data
         self._settings = settings
         self._checkpoint = checkpoint
-        self._listeners = listeners
+        self._callbacks = callbacks
         self._X = labelled_stream(data, settings.batch_size, settings.seed, settings.balanced)
         self._U = text_stream(data, settings.batch_size, settings.seed)
         self._iterations = math.ceil(np.bincount(data.labelled.d).max() / settings.batch_size)
@@ -83,8 +83,8 @@ class Trainer:
         self._restore()
         at = self._at
         self._began = self._saved = time.monotonic()
-        for listener in self._listeners:
-            listener.started(self._settings.max_epochs, self._iterations, at.history)
+        for callback in self._callbacks:
+            callback.on_train_begin(self._settings.max_epochs, self._iterations, at.history)
         try:
             while not self._is_over():
                 self._method.train()
@@ -94,8 +94,8 @@ class Trainer:
                 self._end_epoch()
                 self._save_if_due()
         finally:
-            for listener in self._listeners:
-                listener.ended()
+            for callback in self._callbacks:
+                callback.on_train_end()
         self._method.load_state_dict(self._best)
         self._method.end_training()
         self._method.eval()
@@ -111,8 +111,8 @@ class Trainer:
         log = self._method.step(self._X, self._U, at.epoch, at.iteration)
         at.iteration += 1
         at.sums = {name: at.sums.get(name, 0.0) + float(value) for name, value in log.items()}
-        for listener in self._listeners:
-            listener.stepped(at.epoch + 1, at.iteration, self._means())
+        for callback in self._callbacks:
+            callback.on_step_end(at.epoch + 1, at.iteration, self._means())
 
     def _end_epoch(self) -> None:
         at = self._at
@@ -127,8 +127,8 @@ class Trainer:
         at.epoch, at.iteration, at.sums, at.seconds, self._began = epoch.epoch, 0, {}, 0.0, now
         if is_best:
             at.best_epoch, self._best = epoch.epoch, _copy(self._method)
-        for listener in self._listeners:
-            listener.epoch_ended(epoch, is_best)
+        for callback in self._callbacks:
+            callback.on_epoch_end(epoch, is_best)
 
     def _means(self) -> dict[str, float]:
         return {name: total / self._at.iteration for name, total in self._at.sums.items()}

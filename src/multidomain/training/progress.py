@@ -13,15 +13,15 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from multidomain.training.history import Epoch, Listener
+from multidomain.training.callbacks import Callback, Epoch
 
 
-def progress_on(console: Console) -> Listener:
+def progress_on(console: Console) -> Callback:
     """Return a progress bar for a terminal and plain lines for anything else."""
     return ProgressBar(console) if console.is_terminal else PlainProgress(console)
 
 
-class ProgressBar(Listener):
+class ProgressBar(Callback):
     """A bar over all iterations, with the losses, D's accuracy and the development accuracy."""
 
     def __init__(self, console: Console):
@@ -38,7 +38,7 @@ class ProgressBar(Listener):
         self._best: Epoch | None = None
         self._of_preparation: dict[str, TaskID] = {}
 
-    def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+    def on_train_begin(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
         self._max_epochs, self._iterations = max_epochs, iterations
         for earlier in self._bar.task_ids:  # preparation, or another member of an ensemble
             self._bar.remove_task(earlier)
@@ -46,18 +46,18 @@ class ProgressBar(Listener):
         self._task = self._new_task(f"epoch {len(past) + 1}/{max_epochs}", max_epochs * iterations)
         self._bar.update(self._task, completed=len(past) * iterations)
 
-    def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+    def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
         done = (epoch - 1) * self._iterations + iteration
         about = f"epoch {epoch}/{self._max_epochs}"
         self._bar.update(self._task, completed=done, description=about, log=_described(log))
 
-    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+    def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         self._best = epoch if is_best else self._best
         if self._best and epoch.dev_accuracy is not None and self._best.dev_accuracy is not None:
             dev = f"dev {epoch.dev_accuracy:.1%} (best {self._best.dev_accuracy:.1%})"
             self._bar.update(self._task, dev=dev)
 
-    def prepared(self, what: str, done: int, of: int) -> None:
+    def on_prepare(self, what: str, done: int, of: int) -> None:
         if what not in self._of_preparation:
             self._of_preparation[what] = self._new_task(what, of)
         self._bar.update(self._of_preparation[what], completed=done)
@@ -66,52 +66,52 @@ class ProgressBar(Listener):
         self._bar.start()
         return self._bar.add_task(about, total=total, log="", dev="")
 
-    def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         self._bar.console.print(_candidate(values, dev_accuracy), highlight=False, soft_wrap=True)
 
-    def ended(self) -> None:
+    def on_train_end(self) -> None:
         self._bar.stop()
 
 
-class PlainProgress(Listener):
+class PlainProgress(Callback):
     """One line for each epoch, for logs and pipes."""
 
     def __init__(self, console: Console):
         self._console = console
 
-    def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+    def on_train_begin(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
         self._max_epochs, self._done_before, self._began = max_epochs, len(past), time.monotonic()
         if past:
             self._console.print(f"resuming after epoch {len(past)}", highlight=False)
 
-    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+    def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         dev = "" if epoch.dev_accuracy is None else f"  dev {epoch.dev_accuracy:.1%}{' *' if is_best else '  '}"
         per_epoch = (time.monotonic() - self._began) / (epoch.epoch - self._done_before)
         left = timedelta(seconds=round(per_epoch * (self._max_epochs - epoch.epoch)))
         line = f"epoch {epoch.epoch}/{self._max_epochs}  {_described(epoch.log)}{dev}  at most {left} left"
         self._console.print(line, highlight=False, soft_wrap=True)
 
-    def prepared(self, what: str, done: int, of: int) -> None:
+    def on_prepare(self, what: str, done: int, of: int) -> None:
         self._console.print(f"{what}: {done} of {of}", highlight=False)
 
-    def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         self._console.print(_candidate(values, dev_accuracy), highlight=False, soft_wrap=True)
 
 
-class LogFile(Listener):
+class LogFile(Callback):
     """JSON lines, one for each epoch or set of values tried; after a resume it holds each epoch once."""
 
     def __init__(self, path: Path):
         self._path = path
         self._is_new = True
 
-    def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+    def on_train_begin(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
         self._write([asdict(epoch) for epoch in past])
 
-    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+    def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         self._write([asdict(epoch)])
 
-    def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         self._write([{"tried": dict(values), "dev_accuracy": dev_accuracy}])
 
     def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from multidomain.methods.base import Batch
 from multidomain.methods.data import TrainingData
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.sparse import SparseMatrix
 
 _BLOCK = 64  # mini-batches of each domain planned at a time
 
@@ -36,7 +36,7 @@ class DomainStream:
 
     def __init__(
         self,
-        x: SparseRows,
+        x: SparseMatrix,
         pools: Sequence[Sequence[np.ndarray]],
         y: np.ndarray | None,
         batch_size: int,

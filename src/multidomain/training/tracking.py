@@ -1,4 +1,4 @@
-"""Listeners that hand a run's curves and figures to other tools."""
+"""Callbacks that hand a run's curves and figures to other tools."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from multidomain.errors import ConfigError, MultidomainWarning
-from multidomain.training.history import Epoch, Listener
+from multidomain.training.callbacks import Callback, Epoch
 
 _NOT_IN_NAMES = re.compile(r"[^\w\-. :/]", re.ASCII)  # of MLflow
 
 
-class TensorBoard(Listener):
+class TensorBoard(Callback):
     """Curves for TensorBoard: ``tensorboard --logdir FOLDER``."""
 
     def __init__(self, folder: Path):
@@ -27,26 +27,26 @@ class TensorBoard(Listener):
         self._writer = SummaryWriter(str(folder))
         self._tried = 0
 
-    def described(self, run: Mapping[str, Any]) -> None:
+    def on_run_begin(self, run: Mapping[str, Any]) -> None:
         lines = [f"| {name} | {value} |" for name, value in _flat(run)]
         self._writer.add_text("run", "\n".join(["| setting | value |", "|---|---|", *lines]))
 
-    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+    def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         for name, value in _figures(epoch):
             self._writer.add_scalar(name, value, epoch.epoch)
 
-    def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         self._tried += 1
         if dev_accuracy is not None:
             self._writer.add_scalar("dev/accuracy", dev_accuracy, self._tried)
 
-    def measured(self, figures: Mapping[str, float]) -> None:
+    def on_run_end(self, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
             self._writer.add_scalar(name, value)
         self._writer.close()
 
 
-class MLflow(Listener):
+class MLflow(Callback):
     """A run in MLflow, on a server or in a folder.
 
     Parameters
@@ -78,25 +78,25 @@ class MLflow(Listener):
     def _run(self) -> str:
         return self._client.create_run(self._experiment, run_name=self._name).info.run_id
 
-    def described(self, run: Mapping[str, Any]) -> None:
+    def on_run_begin(self, run: Mapping[str, Any]) -> None:
         for name, value in _flat(run):
             self._tell("log_param", _NOT_IN_NAMES.sub("_", name), value)
 
-    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+    def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         for name, value in _figures(epoch):
             self._log(name, value, epoch.epoch)
 
-    def tried(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
         self._tried += 1
         if dev_accuracy is not None:
             self._log("dev/accuracy", dev_accuracy, self._tried)
 
-    def measured(self, figures: Mapping[str, float]) -> None:
+    def on_run_end(self, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
             self._log(name, value, 0)
         self._tell("set_terminated")
 
-    def failed(self) -> None:
+    def on_run_error(self) -> None:
         self._tell("set_terminated", "FAILED")
 
     def _log(self, name: str, value: float, step: int) -> None:

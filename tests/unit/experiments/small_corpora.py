@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 import scipy.sparse as sp
 
-from multidomain.corpus import Corpus, Split
+from multidomain.data.corpus import Corpus
+from multidomain.data.splits import Split
 from multidomain.experiments.protocols import PROTOCOLS
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")

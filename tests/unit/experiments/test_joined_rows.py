@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from multidomain.corpus import Corpus
-from multidomain.corpus.named import CORPORA, NamedCorpus
+from multidomain.data.corpus import Corpus
+from multidomain.data.named.registry import CORPORA, NamedCorpus
 from multidomain.experiments import runner
 from multidomain.experiments.recipes import Recipe, Row, load_recipe
 from multidomain.experiments.records import unpack

@@ -18,8 +18,10 @@ import test_runner
 from small_corpora import SCORED, rows, small, small_amazon, splits
 from test_runner import AMAZON_HASH, run_of
 
-from multidomain import cli
-from multidomain.corpus import Corpus, Split, load_corpus
+from multidomain.cli import main as cli
+from multidomain.data.corpus import Corpus
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.splits import Split
 from multidomain.experiments import runner
 from multidomain.experiments.protocols import PROTOCOLS
 from multidomain.experiments.records import is_of, new_split_seeds, read_records, records_file

@@ -12,9 +12,11 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from multidomain.corpus import Corpus, Split, load_corpus
+from multidomain.data.corpus import Corpus
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.splits import Split
 from multidomain.experiments.protocols import PROTOCOLS, FiveFold, UnlabelledTarget
-from multidomain.features.bags import BagFeatures
+from multidomain.features.ngrams import NgramFeaturizer
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.training.data import training_data
 
@@ -73,7 +75,7 @@ def with_other_labels(corpus: Corpus, rows: Iterable[int]) -> Corpus:
 def seen(corpus: Corpus, split: Split) -> TrainingData:
     """All that a method is given."""
     text = corpus.documents[np.concatenate([split.train, split.unlabelled])]
-    return training_data(corpus, split, BagFeatures("tfidf").fit(text), torch.device("cpu"))
+    return training_data(corpus, split, NgramFeaturizer("tfidf").fit(text), torch.device("cpu"))
 
 
 def same_rows(a: Examples, b: Examples) -> bool:

@@ -9,14 +9,14 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from multidomain import cli
-from multidomain.corpus.named import CORPORA
+from multidomain.cli import main as cli
+from multidomain.cli import reproduce as commands
+from multidomain.data.named.registry import CORPORA
 from multidomain.errors import ConfigError
-from multidomain.experiments import commands
 from multidomain.experiments.protocols import PROTOCOLS
 from multidomain.experiments.recipes import TABLES, Recipe, Row, load_recipe
 from multidomain.experiments.runner import planned_runs
-from multidomain.methods import METHODS
+from multidomain.methods.registry import METHODS
 
 RECIPES = {table: load_recipe(table) for table in TABLES}
 ROWS = [(table, row) for table, recipe in RECIPES.items() for row in recipe.rows]

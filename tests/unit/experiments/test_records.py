@@ -20,7 +20,7 @@ from multidomain.errors import DataError
 from multidomain.experiments.recipes import load_recipe
 from multidomain.experiments.records import append_record, code_hash, is_of, pack, read_records, unpack
 from multidomain.experiments.runner import planned_runs, without_record
-from multidomain.pipeline import RunSettings
+from multidomain.training.train import RunSettings
 
 RUN = {
     "table": "table1",

@@ -21,20 +21,21 @@ import numpy as np
 import pytest
 from small_corpora import DOMAINS, small_amazon
 
-from multidomain.corpus.named import CORPORA, NamedCorpus
+from multidomain.cli import reproduce as commands
+from multidomain.data.named.registry import CORPORA, NamedCorpus
 from multidomain.errors import ModelError
-from multidomain.experiments import commands, runner
+from multidomain.experiments import runner
 from multidomain.experiments.recipes import Recipe
 from multidomain.experiments.records import code_hash, read_records, unpack
 from multidomain.experiments.runner import Progress, Run, execute, planned_runs, reproduce
-from multidomain.pipeline import train_model
+from multidomain.training.train import train_model
 
 PROGRESS = re.compile(r"(\d+)/(\d+)  table1 shared/\w+.* \d: test [\d.]+, dev [\d.]+, \d+ s; about \d:\d\d:\d\d left")
 MAY_DIFFER = {"seconds", "cpu_seconds", "machine", "code"}
 key = itemgetter("category", "system", "seed", "fold")
 DRIVER = f"""
 from multidomain import cli
-from multidomain.corpus.named import CORPORA
+from multidomain.data.named.registry import CORPORA
 from multidomain.experiments import runner
 cli.sys.path.append({str(Path(__file__).parent)!r})
 from test_runner import AMAZON, tiny_recipe

@@ -10,9 +10,9 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from multidomain.methods import Batch, Task
-from multidomain.methods.man import MAN, MANSettings
-from multidomain.nn.rows import SparseRows
+from multidomain.methods.adversarial.man import MAN, MANSettings
+from multidomain.methods.base import Batch, Task
+from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.sampling import DomainStream
 
 N_INPUTS, ROWS_OF_EACH, BATCH_SIZE = 12, 10, 4
@@ -29,7 +29,7 @@ class Data:
         self.d = np.repeat(np.arange(len(task.domains)), ROWS_OF_EACH)
         self.matrix += 0.5 * self.d[:, None]  # so that there is something for D to see
         self.y = random.integers(task.n_classes, size=n_rows)
-        self.rows = SparseRows(csr_matrix(self.matrix), dtype=torch.float64)
+        self.rows = SparseMatrix(csr_matrix(self.matrix), dtype=torch.float64)
 
     def _pools(self, domains: tuple[int, ...]) -> list[list[np.ndarray]]:
         return [[np.flatnonzero(self.d == code)] for code in domains]

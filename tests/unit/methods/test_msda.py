@@ -14,7 +14,7 @@ from multidomain.methods import msda
 from multidomain.methods.base import Task
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.msda import MSDA, MSDASettings, denoising_weights
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.sparse import SparseMatrix
 
 COLUMNS = 4
 
@@ -89,8 +89,8 @@ def fitted(y: np.ndarray, n_dev: int = 0, weight: np.ndarray | None = None, **se
     text = np.vstack([x, unlabelled])
     d = np.repeat([0, 1], [len(y), 9])
 
-    def rows(chosen: np.ndarray) -> SparseRows:
-        return SparseRows(csr_matrix(chosen), dtype=torch.float64)
+    def rows(chosen: np.ndarray) -> SparseMatrix:
+        return SparseMatrix(csr_matrix(chosen), dtype=torch.float64)
 
     data = TrainingData(
         task,
@@ -145,7 +145,7 @@ def test_the_classifier_is_a_support_vector_machine_on_all_layers(n_classes: int
     if n_classes == 2:
         expected = expected[:, 1:] * [-0.5, 0.5]
     assert np.abs(expected).max() > 0.4
-    found = model.logits(SparseRows(csr_matrix(x), dtype=torch.float64).take(np.arange(18)), None)
+    found = model.logits(SparseMatrix(csr_matrix(x), dtype=torch.float64).take(np.arange(18)), None)
     np.testing.assert_allclose(found, expected, atol=5e-3)
 
 
@@ -162,7 +162,7 @@ def test_scores_are_scaled_to_the_development_rows():
     y = np.arange(18) % 2
     raw, x = fitted(y, C=0.1)
     scaled, _ = fitted(y, n_dev=18, C=0.1)
-    rows = SparseRows(csr_matrix(x), dtype=torch.float64).take(np.arange(18))
+    rows = SparseMatrix(csr_matrix(x), dtype=torch.float64).take(np.arange(18))
     before, after = raw.logits(rows, 0), scaled.logits(rows, 0)
     scale = after[0, 1] / before[0, 1]
     assert scale > 1.5  # the margins of so small a C are timid

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from multidomain.errors import ConfigError
-from multidomain.methods import METHODS, Task, method_entry
-from multidomain.methods.man import MAN, MANSettings
+from multidomain.methods.adversarial.man import MAN, MANSettings
+from multidomain.methods.base import Task
+from multidomain.methods.registry import METHODS, method_entry
 
 TASK = Task(6, 2, ("a", "b"), (0, 1))
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from multidomain.methods.data import Examples
 from multidomain.methods.selection import fit_best, fit_first_good, mean_accuracy
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.sparse import SparseMatrix
 
 
 class Trial:
@@ -77,7 +77,7 @@ def test_the_rest_is_left_out_when_there_is_no_hope(accuracies: list[float], n_t
 
 
 def rows_of(d: list[int], y: list[int]) -> Examples:
-    return Examples(SparseRows(csr_matrix((len(d), 1))), np.array(d), np.array(y))
+    return Examples(SparseMatrix(csr_matrix((len(d), 1))), np.array(d), np.array(y))
 
 
 def test_accuracy_is_the_mean_over_domains_not_over_rows():

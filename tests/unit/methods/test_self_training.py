@@ -13,17 +13,17 @@ from scipy.sparse import csr_matrix
 from multidomain.errors import ConfigError
 from multidomain.methods.base import Task
 from multidomain.methods.data import Examples, TrainingData
-from multidomain.methods.linear import Linear, LinearSettings
-from multidomain.methods.linear_base import solve_one
+from multidomain.methods.linear.base import solve_one
+from multidomain.methods.linear.plain import Linear, LinearSettings
 from multidomain.methods.registry import method_entry
 from multidomain.methods.self_training import SelfTraining, SelfTrainingSettings, most_confident
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.sparse import SparseMatrix
 
 COLUMNS = 4
 
 
-def sparse(x: np.ndarray) -> SparseRows:
-    return SparseRows(csr_matrix(x))
+def sparse(x: np.ndarray) -> SparseMatrix:
+    return SparseMatrix(csr_matrix(x))
 
 
 def make_data(x: np.ndarray, d: np.ndarray, y: np.ndarray, unlabelled: np.ndarray, d_unlabelled: Any) -> TrainingData:

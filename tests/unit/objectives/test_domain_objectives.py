@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from multidomain.objectives import L2, NLL, OBJECTIVES, DomainObjective
+from multidomain.objectives.domain import L2, NLL, OBJECTIVES, DomainObjective
 
 
 def logits_of(N: int, B: int, seed: int = 0) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from multidomain import cli
+from multidomain.cli import main as cli
 from multidomain.errors import NoDevelopmentRows
 
 SMALL = ["--method", "man-nll", "--set", "hidden=16", "--set", "lr=0.01", "--epochs", "3", "--seed", "1"]

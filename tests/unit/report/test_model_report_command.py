@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from multidomain.errors import ConfigError, ModelError
-from multidomain.model import Model
+from multidomain.model.model import Model
 from multidomain.report.model.page import write_model_report
 
 Run = Callable[..., tuple[int, str, str]]

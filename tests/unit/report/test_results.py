@@ -15,19 +15,20 @@ import typer
 from scipy import stats
 from typer.testing import CliRunner
 
+from multidomain.cli.report import report_command
 from multidomain.errors import ConfigError, DataError
 from multidomain.experiments.recipes import Recipe, Row
 from multidomain.experiments.records import Record, pack
 from multidomain.experiments.runner import Run, planned_runs
 from multidomain.experiments.significance import paired_test
-from multidomain.methods import METHODS, FittedMethod, MethodEntry
-from multidomain.report import results as results_module
-from multidomain.report.commands import report_command
-from multidomain.report.results import aggregate, load_results
-from multidomain.report.results_files import write_report
-from multidomain.report.results_latex import escaped
-from multidomain.report.results_records import Variant
-from multidomain.report.results_types import SystemResult, TableResults
+from multidomain.methods.base import FittedMethod
+from multidomain.methods.registry import METHODS, MethodEntry
+from multidomain.report.tables import results as results_module
+from multidomain.report.tables.files import write_report
+from multidomain.report.tables.latex import escaped
+from multidomain.report.tables.records import Variant
+from multidomain.report.tables.results import aggregate, load_results
+from multidomain.report.tables.types import SystemResult, TableResults
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
 ROWS = 20

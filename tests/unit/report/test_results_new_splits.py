@@ -7,11 +7,11 @@ from pathlib import Path
 import test_results
 from test_results import RECIPES, SP, of_table1, record, table1, write
 
+from multidomain.cli.report import _check_records
 from multidomain.experiments.records import Record
 from multidomain.experiments.runner import planned_runs
-from multidomain.report.commands import _check_records
-from multidomain.report.results import load_results
-from multidomain.report.results_files import write_report
+from multidomain.report.tables.files import write_report
+from multidomain.report.tables.results import load_results
 
 folder, linear = test_results.folder, test_results.linear  # fixtures
 

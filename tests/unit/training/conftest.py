@@ -11,9 +11,10 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from multidomain.methods import GradientMethod, Stream, Task, method_entry
+from multidomain.methods.base import GradientMethod, Stream, Task
 from multidomain.methods.data import Examples, TrainingData
-from multidomain.nn.rows import Rows, SparseRows
+from multidomain.methods.registry import method_entry
+from multidomain.nn.sparse import SparseBatch, SparseMatrix
 from multidomain.settings import Settings
 
 N_INPUTS = 10
@@ -28,7 +29,7 @@ def make_examples(sizes: list[int], n_classes: int, seed: int, labels: bool = Tr
     d = np.repeat(np.arange(len(sizes)), sizes)
     y = np.arange(n_rows) % n_classes
     matrix[np.arange(n_rows), 1 + y] += 4  # the class can be learnt
-    return Examples(SparseRows(csr_matrix(matrix)), d, y if labels else None)
+    return Examples(SparseMatrix(csr_matrix(matrix)), d, y if labels else None)
 
 
 def make_training_data(
@@ -81,7 +82,7 @@ class Scripted(GradientMethod):
             self.weight += 1
         return {"steps": self.weight.detach().clone(), "constant": torch.tensor(2.5)}
 
-    def logits(self, x: Rows, d: int | None) -> Tensor:
+    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
         assert not self.training and d is not None
         logits = torch.zeros(len(x), self.task.n_classes)
         right = round(self.script[self.epoch] * len(x))

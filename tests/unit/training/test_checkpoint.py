@@ -22,8 +22,8 @@ from torch import Tensor
 from multidomain.errors import ModelError
 from multidomain.methods.data import TrainingData
 from multidomain.training import checkpoint as checkpoint_module
+from multidomain.training.callbacks import Callback, Epoch, History
 from multidomain.training.checkpoint import Checkpoint
-from multidomain.training.history import Epoch, History, Listener
 from multidomain.training.loop import Trainer, TrainingSettings
 
 Make = Callable[..., Any]
@@ -34,32 +34,32 @@ class Interrupted(Exception):
     pass
 
 
-class Interrupt(Listener):
+class Interrupt(Callback):
     """Raises when it has heard of so many steps, or at the end of an epoch."""
 
     def __init__(self, after_steps: int | None = None, after_epoch: int | None = None):
         self.steps_left, self.epoch = after_steps, after_epoch
 
-    def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+    def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
         if self.steps_left is not None:
             self.steps_left -= 1
             if self.steps_left == 0:
                 raise Interrupted
 
-    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+    def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         if epoch.epoch == self.epoch:
             raise Interrupted
 
 
 def train(
-    make: Make, data: TrainingData, path: Path | None, *listeners: Listener, **method_settings: Any
+    make: Make, data: TrainingData, path: Path | None, *callbacks: Callback, **method_settings: Any
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]], int]:
     """Run from the start, or from the checkpoint; return weights, history without seconds, best epoch."""
     name = method_settings.pop("name", "man-nll")
     settings = TrainingSettings(batch_size=4, max_epochs=EPOCHS, patience=EPOCHS, checkpoint_seconds=0)
     method = make(data.task, name, seed=7, **method_settings)
     checkpoint = Checkpoint(path, "fingerprint") if path else None
-    history = Trainer(method, data, settings, checkpoint=checkpoint, listeners=listeners).run()
+    history = Trainer(method, data, settings, checkpoint=checkpoint, callbacks=callbacks).run()
     return method.state_dict(), without_seconds(history), history.best_epoch
 
 
@@ -130,11 +130,11 @@ def test_listeners_are_told_what_is_past(small_method: Make, data: TrainingData,
         train(small_method, data, path, Interrupt(after_steps=STEPS + 2))
     heard = []
 
-    class Ear(Listener):
-        def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+    class Ear(Callback):
+        def on_train_begin(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
             heard.append(("started", [epoch.epoch for epoch in past]))
 
-        def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+        def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
             heard.append((epoch, iteration))
 
     train(small_method, data, path, Ear())
@@ -148,13 +148,13 @@ def test_it_is_written_no_more_often_than_asked(
     monkeypatch.setattr("multidomain.training.loop.time.monotonic", lambda: clock[0])
     monkeypatch.setattr(Checkpoint, "save", lambda *_: saves.append(clock[0]))
 
-    class Tick(Listener):
-        def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+    class Tick(Callback):
+        def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
             clock[0] += 10
 
     settings = TrainingSettings(batch_size=4, max_epochs=EPOCHS, checkpoint_seconds=25)
     checkpoint = Checkpoint(tmp_path / "c", "")
-    Trainer(small_method(data.task), data, settings, checkpoint=checkpoint, listeners=[Tick()]).run()
+    Trainer(small_method(data.task), data, settings, checkpoint=checkpoint, callbacks=[Tick()]).run()
     assert saves == [30, 60, 90]
 
 
@@ -164,8 +164,8 @@ def test_seconds_add_up_over_interruptions(
     clock = [0.0]
     monkeypatch.setattr("multidomain.training.loop.time.monotonic", lambda: clock[0])
 
-    class Tick(Listener):
-        def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+    class Tick(Callback):
+        def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
             clock[0] += 10
 
     settings = TrainingSettings(batch_size=4, max_epochs=2, checkpoint_seconds=0)
@@ -175,11 +175,11 @@ def test_seconds_add_up_over_interruptions(
             data,
             settings,
             checkpoint=Checkpoint(tmp_path / "c", ""),
-            listeners=[Tick(), Interrupt(after_steps=3)],
+            callbacks=[Tick(), Interrupt(after_steps=3)],
         ).run()
     clock[0] = 5000  # the time between is nobody's
     checkpoint = Checkpoint(tmp_path / "c", "")
-    history = Trainer(small_method(data.task), data, settings, checkpoint=checkpoint, listeners=[Tick()]).run()
+    history = Trainer(small_method(data.task), data, settings, checkpoint=checkpoint, callbacks=[Tick()]).run()
     # The third step was made twice and saved once.
     assert [epoch.seconds for epoch in history.epochs] == pytest.approx([30, 30])
 
@@ -341,7 +341,8 @@ SAVE_ON_A_FULL_DISK = """
     from pathlib import Path
     import torch
     from multidomain.errors import ModelError
-    from multidomain.methods import Task, method_entry
+    from multidomain.methods.base import Task
+    from multidomain.methods.registry import method_entry
     from multidomain.training.checkpoint import Checkpoint
 
     folder = Path(sys.argv[1])

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from multidomain.corpus import Corpus, Split, corpus_from_rows
-from multidomain.features.bags import BagFeatures
+from multidomain.data.corpus import Corpus
+from multidomain.data.splits import Split
+from multidomain.data.values import corpus_from_rows
+from multidomain.features.ngrams import NgramFeaturizer
 from multidomain.methods.data import TrainingData
 from multidomain.training.data import training_data
 
@@ -47,7 +49,9 @@ def data() -> TrainingData:
 
 
 def encoded(split: Split) -> TrainingData:
-    features = BagFeatures(ngram_range=(1, 1)).fit(corpus().documents[np.concatenate([split.train, split.unlabelled])])
+    features = NgramFeaturizer(ngram_range=(1, 1)).fit(
+        corpus().documents[np.concatenate([split.train, split.unlabelled])]
+    )
     assert sorted(features.vocabulary) == VOCABULARY
     return training_data(corpus(), split, features, torch.device("cpu"))
 
@@ -56,7 +60,7 @@ def texts(data: TrainingData, part: str, corpus_rows: list[int]) -> None:
     """Assert that a part holds the counts of these rows of the corpus."""
     examples = getattr(data, part)
     assert len(examples) == len(corpus_rows)
-    features = BagFeatures(ngram_range=(1, 1)).fit(
+    features = NgramFeaturizer(ngram_range=(1, 1)).fit(
         corpus().documents[np.concatenate([split().train, split().unlabelled])]
     )
     expected = features.transform(corpus().documents[corpus_rows]).toarray()

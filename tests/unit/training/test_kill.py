@@ -19,8 +19,9 @@ SCRIPT = """
     import sys
     from pathlib import Path
     from safetensors.torch import save_file
-    from multidomain.corpus import holdout_split, load_corpus
-    from multidomain.pipeline import RunSettings, train_model
+    from multidomain.data.named.registry import load_corpus
+    from multidomain.data.splits import holdout_split
+    from multidomain.training.train import RunSettings, train_model
 
     weights, checkpoint = sys.argv[1:]
     corpus = load_corpus("demo")

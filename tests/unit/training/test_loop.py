@@ -11,36 +11,36 @@ import torch
 
 from multidomain.errors import ConfigError
 from multidomain.methods.data import TrainingData
-from multidomain.training.history import Epoch, History, Listener
+from multidomain.training.callbacks import Callback, Epoch, History
 from multidomain.training.loop import Trainer, TrainingSettings
 
 Make = Callable[..., Any]
 
 
-class Ear(Listener):
+class Ear(Callback):
     """Writes down all it is told."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[Any, ...]] = []
 
-    def started(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+    def on_train_begin(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
         self.heard.append(("started", max_epochs, iterations, len(past)))
 
-    def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+    def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
         self.heard.append(("stepped", epoch, iteration, dict(log)))
 
-    def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+    def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         self.heard.append(("epoch_ended", epoch.epoch, is_best))
 
-    def ended(self) -> None:
+    def on_train_end(self) -> None:
         self.heard.append(("ended",))
 
 
 def run(
-    method: Any, data: TrainingData, *listeners: Listener, epochs: int = 30, patience: int = 5, batch: int = 4
+    method: Any, data: TrainingData, *callbacks: Callback, epochs: int = 30, patience: int = 5, batch: int = 4
 ) -> History:
     settings = TrainingSettings(batch_size=batch, max_epochs=epochs, patience=patience)
-    return Trainer(method, data, settings, listeners=listeners).run()
+    return Trainer(method, data, settings, callbacks=callbacks).run()
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_listeners_hear_of_the_end_when_training_fails(scripted: Make, training_
     """Or a progress bar would leave the terminal without a cursor."""
     data, ear = training_data_of(), Ear()
 
-    class Fails(Listener):
-        def epoch_ended(self, epoch: Epoch, is_best: bool) -> None:
+    class Fails(Callback):
+        def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -172,8 +172,8 @@ def test_seconds_are_those_of_the_epoch(scripted: Make, training_data_of: Make, 
     clock = [100.0]
     monkeypatch.setattr("multidomain.training.loop.time.monotonic", lambda: clock[0])
 
-    class Tick(Listener):
-        def stepped(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+    class Tick(Callback):
+        def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
             clock[0] += epoch  # a step takes 1 s in the first epoch, 2 s in the second
 
     history = run(scripted(data.task, [0.5, 1.0]), data, Tick(), epochs=2)

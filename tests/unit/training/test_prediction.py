@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from multidomain.methods import Method
+from multidomain.methods.base import Method
 from multidomain.methods.data import TrainingData
-from multidomain.training import prediction
-from multidomain.training.prediction import accuracy_by_domain, features_in_parts, predicted_probabilities
+from multidomain.model import prediction
+from multidomain.model.prediction import accuracy_by_domain, features_in_parts, predicted_probabilities
 
 Make = Callable[..., Any]
 

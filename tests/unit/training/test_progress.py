@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from multidomain.training.history import Epoch
+from multidomain.training.callbacks import Epoch
 from multidomain.training.progress import LogFile, PlainProgress, ProgressBar, progress_on
 
 
@@ -34,11 +34,11 @@ def test_plain_lines(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("multidomain.training.progress.time.monotonic", lambda: clock[0])
     console, out = terminal(False)
     progress = PlainProgress(console)
-    progress.started(max_epochs=4, iterations=10, past=[])
+    progress.on_train_begin(max_epochs=4, iterations=10, past=[])
     for number, is_best in ((1, True), (2, False)):
         clock[0] += 60
-        progress.stepped(number, 10, {})
-        progress.epoch_ended(epoch(number), is_best)
+        progress.on_step_end(number, 10, {})
+        progress.on_epoch_end(epoch(number), is_best)
     assert out.getvalue().splitlines() == [
         "epoch 1/4  J_C 1.235  D accuracy 25%  dev 87.5% *  at most 0:03:00 left",
         "epoch 2/4  J_C 1.235  D accuracy 25%  dev 87.5%    at most 0:02:00 left",
@@ -51,9 +51,9 @@ def test_plain_lines_without_dev_and_after_a_resume(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("multidomain.training.progress.time.monotonic", lambda: clock[0])
     console, out = terminal(False)
     progress = PlainProgress(console)
-    progress.started(max_epochs=4, iterations=10, past=[epoch(1), epoch(2)])
+    progress.on_train_begin(max_epochs=4, iterations=10, past=[epoch(1), epoch(2)])
     clock[0] = 60
-    progress.epoch_ended(epoch(3, dev=None), True)
+    progress.on_epoch_end(epoch(3, dev=None), True)
     assert out.getvalue().splitlines() == [
         "resuming after epoch 2",
         "epoch 3/4  J_C 1.235  D accuracy 25%  at most 0:01:00 left",
@@ -63,15 +63,15 @@ def test_plain_lines_without_dev_and_after_a_resume(monkeypatch: pytest.MonkeyPa
 def test_bar():
     console, out = terminal(True)
     bar = ProgressBar(console)
-    bar.started(max_epochs=3, iterations=2, past=[epoch(1)])
+    bar.on_train_begin(max_epochs=3, iterations=2, past=[epoch(1)])
     assert bar._bar.tasks[0].completed == 2 and bar._bar.tasks[0].total == 6
-    bar.stepped(2, 1, {"J_C": 0.5, "D_accuracy": 0.25})
+    bar.on_step_end(2, 1, {"J_C": 0.5, "D_accuracy": 0.25})
     assert bar._bar.tasks[0].completed == 3
     assert bar._bar.tasks[0].fields["log"] == "J_C 0.500  D accuracy 25%"
-    bar.epoch_ended(epoch(2, 0.9), is_best=True)
-    bar.epoch_ended(epoch(3, 0.8), is_best=False)
+    bar.on_epoch_end(epoch(2, 0.9), is_best=True)
+    bar.on_epoch_end(epoch(3, 0.8), is_best=False)
     assert bar._bar.tasks[0].fields["dev"] == "dev 80.0% (best 90.0%)"
-    bar.ended()
+    bar.on_train_end()
     assert bar._bar.live.is_started is False
     assert "epoch 2/3" in out.getvalue()
 
@@ -80,12 +80,12 @@ def test_log_file_has_each_epoch_once(tmp_path: Path):
     """Also after a resume from a checkpoint that is older than the last line."""
     path = tmp_path / "new folder" / "log.jsonl"
     log = LogFile(path)
-    log.started(3, 10, [])
-    log.epoch_ended(epoch(1), True)
-    log.epoch_ended(epoch(2), False)
+    log.on_train_begin(3, 10, [])
+    log.on_epoch_end(epoch(1), True)
+    log.on_epoch_end(epoch(2), False)
     again = LogFile(path)
-    again.started(3, 10, [epoch(1)])
-    again.epoch_ended(epoch(2), False)
-    again.epoch_ended(epoch(3), True)
+    again.on_train_begin(3, 10, [epoch(1)])
+    again.on_epoch_end(epoch(2), False)
+    again.on_epoch_end(epoch(3), True)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert lines == [asdict(epoch(number)) for number in (1, 2, 3)]

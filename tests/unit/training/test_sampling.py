@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from multidomain.methods import Batch
+from multidomain.methods.base import Batch
 from multidomain.methods.data import TrainingData
-from multidomain.nn.rows import SparseRows
+from multidomain.nn.sparse import SparseMatrix
 from multidomain.training import sampling
 from multidomain.training.sampling import DomainStream, labelled_stream, text_stream
 
@@ -23,7 +23,7 @@ from multidomain.training.sampling import DomainStream, labelled_stream, text_st
 def stream_of(sizes: list[int], batch_size: int, seed: int = 0, labels: bool = True) -> DomainStream:
     """One pool of `sizes[d]` rows for each domain. Row r has the value r + 1 and the class r % 5."""
     n_rows = sum(sizes)
-    x = SparseRows(csr_matrix(np.arange(1.0, n_rows + 1)[:, None]))
+    x = SparseMatrix(csr_matrix(np.arange(1.0, n_rows + 1)[:, None]))
     rows = np.split(np.arange(n_rows), np.cumsum(sizes)[:-1])
     y = np.arange(n_rows) % 5 if labels else None
     return DomainStream(x, [[pool] for pool in rows], y, batch_size, (seed, 0))
@@ -134,7 +134,7 @@ def test_a_domain_smaller_than_a_mini_batch_is_repeated_within_it(size: int):
 def test_balanced_pools_come_equally_often():
     """Classes of 2, 3 and 10 rows: 10 of each in a lap, the few rows of a class as evenly as can be."""
     pools = [np.array([0, 1]), np.array([2, 3, 4]), np.arange(5, 15)]
-    x = SparseRows(csr_matrix(np.arange(1.0, 16)[:, None]))
+    x = SparseMatrix(csr_matrix(np.arange(1.0, 16)[:, None]))
     stream = DomainStream(x, [pools], None, 5, (0, 0))
     orders = []
     for _ in range(4):

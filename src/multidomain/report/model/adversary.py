@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from multidomain.errors import counted
-from multidomain.invariance import Invariance
+from multidomain.evaluation.invariance import Invariance
 from multidomain.report.model.charts import Bar, bar_chart
 from multidomain.report.model.folder import ModelFolder
 from multidomain.report.model.markup import Html, figure, joined, paragraphs, percent, tag

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from multidomain.choosing import Choice, read_choice
-from multidomain.corpus import CorpusSummary
+from multidomain.data.checks import CorpusSummary
 from multidomain.errors import ModelError
-from multidomain.evaluation import Evaluation
-from multidomain.held_out import ANSWERS, FEATURES, HeldOut
-from multidomain.invariance import Invariance
-from multidomain.model import Model
-from multidomain.runs import LOG, METRICS
-from multidomain.training.history import Epoch
+from multidomain.evaluation.evaluate import Evaluation
+from multidomain.evaluation.invariance import Invariance
+from multidomain.model.model import Model
+from multidomain.runs.auto import AutoChoice, read_choice
+from multidomain.runs.predictions import ANSWERS, FEATURES, HeldOutPredictions
+from multidomain.runs.run import LOG, METRICS
+from multidomain.training.callbacks import Epoch
 
 _EPOCH: TypeAdapter[Epoch] = TypeAdapter(Epoch)
 _TRAIN_AGAIN = "Copy the whole folder again, or train again with --overwrite."
@@ -124,11 +124,11 @@ class ModelFolder:
 
     model: Model
     metrics: Metrics
-    held_out: HeldOut
+    held_out: HeldOutPredictions
     curves: tuple[tuple[Epoch, ...], ...]
     tried: tuple[Tried, ...]
     files: frozenset[str]
-    choice: Choice | None
+    choice: AutoChoice | None
 
     @classmethod
     def read(cls, folder: Path) -> ModelFolder:
@@ -142,7 +142,7 @@ class ModelFolder:
         choice = read_choice(folder)
         if choice and choice.method != model.method_name:
             choice = None
-        read = cls(model, metrics, HeldOut.load(folder), curves, tried, files, choice)
+        read = cls(model, metrics, HeldOutPredictions.load(folder), curves, tried, files, choice)
         read._check_held_out(folder)
         return read
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from multidomain.corpus.checks import DomainSummary
+from multidomain.data.checks import DomainSummary
 from multidomain.errors import counted
-from multidomain.methods import METHODS
+from multidomain.methods.registry import METHODS
 from multidomain.report.model.calibration import calibration
 from multidomain.report.model.folder import ModelFolder
 from multidomain.report.model.markup import Html, folded, joined, paragraphs, percent, table, tag

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from multidomain.errors import counted
-from multidomain.evaluation import DomainScore
-from multidomain.held_out import ANSWERS
+from multidomain.evaluation.evaluate import DomainScore
 from multidomain.report.model.charts import Measured, interval_chart, mark_symbols
 from multidomain.report.model.drawing import legend
 from multidomain.report.model.folder import Answers, ModelFolder
 from multidomain.report.model.markup import Html, figure, folded, joined, paragraphs, percent, table, tag
 from multidomain.report.model.scores import confusion, wilson
+from multidomain.runs.predictions import ANSWERS
 
 MISTAKES = 5  # of each domain
 LETTERS = 300  # of a text

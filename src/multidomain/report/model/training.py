@@ -11,7 +11,7 @@ from multidomain.report.model.charts import Series, line_chart, share_bar, whole
 from multidomain.report.model.drawing import colour, legend
 from multidomain.report.model.folder import ModelFolder, Tried
 from multidomain.report.model.markup import Html, figure, folded, joined, listed, paragraphs, percent, table, tag
-from multidomain.training.history import Epoch
+from multidomain.training.callbacks import Epoch
 
 _LOSSES = {
     "J_C": "Loss of the classifier: falls as the labels of the training rows are learnt.",

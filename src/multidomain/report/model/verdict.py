@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from multidomain.errors import counted
-from multidomain.evaluation import DomainScore, Evaluation
+from multidomain.evaluation.evaluate import DomainScore, Evaluation
 from multidomain.report.model.folder import ModelFolder
 from multidomain.report.model.markup import listed, percent, points
 from multidomain.report.model.scores import wilson

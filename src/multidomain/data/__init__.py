@@ -1,0 +1,1 @@
+"""Corpora of many domains: reading, naming, checking and splitting them."""

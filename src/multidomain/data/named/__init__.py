@@ -1,0 +1,1 @@
+"""The corpora known by name."""

@@ -1,0 +1,119 @@
+"""Rated texts of four domains, published with VADER (Hutto and Gilbert, 2014)."""
+
+from __future__ import annotations
+
+import io
+import logging
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from multidomain.data.corpus import Corpus, Provenance, object_array
+from multidomain.data.named.cache import cache_folder, check_files, given_folder
+from multidomain.data.named.download import Progress
+from multidomain.errors import DataError, FetchError
+from multidomain.files import whole_file
+
+logger = logging.getLogger(__name__)
+
+_REQUIREMENT = "vaderSentiment==0.5 --hash=sha256:5d97c37f3ef6e24eef331122e055dbedafeb6a56abfce0608b326701116ea49a"
+_ARCHIVE = "vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz"
+_FILES = {
+    "amazon": "amazonReviewSnippets_GroundTruth.txt",
+    "movies": "movieReviewSnippets_GroundTruth.txt",
+    "nyt": "nytEditorialSnippets_GroundTruth.txt",
+    "tweets": "tweets_GroundTruth.txt",
+}
+# Ids of these domains are <document>_<sentence>; the others number whole texts.
+_SENTENCE_DOMAINS = ("amazon", "nyt")
+# Ratings run from -4 to 4; those between are neither and are left out.
+_POSITIVE_FROM, _NEGATIVE_TO = 0.5, -0.5
+
+
+def fetch_vader(progress: Progress | None = None) -> Path:
+    """Return the folder with the four files, fetched through pip if need be."""
+    names = list(_FILES.values())
+    if folder := given_folder("vader"):
+        check_files("vader", folder, names)
+        return folder
+    folder = cache_folder() / "vader"
+    if not all((folder / name).is_file() for name in names):
+        logger.warning("Downloading the corpus 'vader' through pip to %s", folder)
+        _fetch_through_pip(folder)
+    check_files("vader", folder, names)
+    return folder
+
+
+def load_vader() -> Corpus:
+    """Return the texts rated clearly positive or negative; sentences of a document are one group."""
+    folder = fetch_vader()
+    corpora = [_read_domain(folder / name, domain) for domain, name in _FILES.items()]
+    return Corpus.concat(corpora, name="vader")
+
+
+def read_ratings(file: Path) -> list[tuple[str, float, str]]:
+    """Return id, mean rating and text of every row."""
+    rows = []
+    for row, line in enumerate(file.read_bytes().decode("utf-8").split("\n"), start=1):
+        cells = line.rstrip("\r").split("\t")
+        if len(cells) != 3:
+            raise DataError(f"{file.name}, row {row}: expected id, rating and text, got {line[:40]!r}.")
+        rows.append((cells[0], float(cells[1]), cells[2]))
+    return rows
+
+
+def _read_domain(file: Path, domain: str) -> Corpus:
+    ratings = read_ratings(file)
+    kept = [i for i, (_, rating, _) in enumerate(ratings) if rating >= _POSITIVE_FROM or rating <= _NEGATIVE_TO]
+    groups = [f"{domain} {ratings[i][0].partition('_')[0]}" if domain in _SENTENCE_DOMAINS else None for i in kept]
+    return Corpus(
+        object_array([ratings[i][2] for i in kept]),
+        object_array(["positive" if ratings[i][1] >= _POSITIVE_FROM else "negative" for i in kept]),
+        np.full(len(kept), domain, dtype=object),
+        groups=object_array(groups),
+        provenance=Provenance.of_file(file.name, [i + 1 for i in kept]),
+        name="vader",
+    )
+
+
+def _fetch_through_pip(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        requirements = Path(temporary, "requirements.txt")
+        requirements.write_text(_REQUIREMENT + "\n", "utf-8")
+        command = [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"),
+            *("--no-binary", "vaderSentiment", "--require-hashes"),
+            *("--requirement", str(requirements), "--dest", temporary),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = list(Path(temporary).glob("vaderSentiment-0.5.*"))
+        if done.returncode != 0 or not found:
+            raise FetchError(_by_hand(folder, done.stderr))
+        folder.mkdir(parents=True, exist_ok=True)
+        unpack_sdist(found[0], folder)
+
+
+def unpack_sdist(sdist: Path, folder: Path) -> None:
+    """Write the four text files of the source distribution to a folder, each whole or not at all."""
+    with zipfile.ZipFile(sdist) as outer, tarfile.open(fileobj=io.BytesIO(outer.read(_ARCHIVE))) as inner:
+        for name in _FILES.values():
+            # Members are read by name and never extracted, so none can be written anywhere else.
+            member = inner.extractfile(f"hutto_ICWSM_2014/{name}")
+            assert member is not None
+            with whole_file(folder / name) as part:
+                part.write_bytes(member.read())
+
+
+def _by_hand(folder: Path, pip_output: str) -> str:
+    reason = (pip_output.strip().splitlines() or ["no message"])[-1].strip()
+    return (
+        f"pip could not fetch the corpus 'vader' ({reason}). By hand: get "
+        "the source distribution vaderSentiment 0.5 from PyPI, unpack "
+        f"{_ARCHIVE} and put its four *_GroundTruth.txt files in '{folder}', or in <folder>/vader with "
+        "MULTIDOMAIN_DATA=<folder>."
+    )

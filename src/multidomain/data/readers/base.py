@@ -1,0 +1,144 @@
+"""What all table formats share: chunks of rows, and text files decoded with errors that name the row."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from multidomain.data.columns import Columns, resolve_columns
+from multidomain.errors import ConfigError, DataError, quoted
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some consecutive rows of a table.
+
+    Parameters
+    ----------
+    first_row
+        Row number of the first one, as a spreadsheet or editor shows it; the others follow without gaps.
+    values
+        For each column its values, one per row.
+    """
+
+    first_row: int
+    values: dict[str, list[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.values.values()), []))
+
+
+class Table(ABC):
+    """A table on disk that is read in chunks.
+
+    Parameters
+    ----------
+    path
+        The file.
+    columns
+        Names of its columns.
+    """
+
+    def __init__(self, path: Path, columns: list[str]) -> None:
+        self.path = path
+        self.columns = columns
+
+    def chunks(self, size: int = 4096) -> Iterator[Chunk]:
+        """Yield all rows in order, at most `size` at a time.
+
+        Raises
+        ------
+        DataError
+            A row is ragged or cannot be decoded, or there is no row at all.
+        """
+        empty = True
+        for chunk in self._chunks(size):
+            empty = False
+            yield chunk
+        if empty:
+            raise DataError(
+                f"{self.path.name} has a header ({quoted(self.columns)}) but no rows. Expected at least one row."
+            )
+
+    def resolve(self, wanted: Columns, *, require: Collection[str] = ("text",), **options: Any) -> Columns:
+        """Return which columns hold text, label, domain and split; see `resolve_columns`."""
+        return resolve_columns(self.columns, wanted, require=require, file=self.path.name, **options)
+
+    @abstractmethod
+    def _chunks(self, size: int) -> Iterator[Chunk]:
+        """Yield the rows of the format."""
+
+
+class ChunkBuilder:
+    """Gathers rows into chunks of consecutive row numbers."""
+
+    def __init__(self, columns: list[str], size: int) -> None:
+        self._columns = columns
+        self._size = size
+        self._first_row = 0
+        self._rows: list[list[Any]] = []
+
+    def add(self, row: int, cells: list[Any]) -> Iterator[Chunk]:
+        """Add a row, and yield the chunk before it when that is full or ends before a skipped row."""
+        if self._rows and (len(self._rows) == self._size or row != self._first_row + len(self._rows)):
+            yield from self.rest()
+        if not self._rows:
+            self._first_row = row
+        self._rows.append(cells)
+
+    def rest(self) -> Iterator[Chunk]:
+        """Yield what is left."""
+        if self._rows:
+            values = [list(column) for column in zip(*self._rows, strict=True)]
+            yield Chunk(self._first_row, dict(zip(self._columns, values, strict=True)))
+            self._rows = []
+
+
+def open_text(path: Path, encoding: str) -> TextIO:
+    """Open a text file so that bytes which do not decode become surrogates, to be found by row later."""
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError:
+        raise ConfigError(
+            f"'{encoding}' is not the name of a text encoding. Common ones: 'utf-8', 'cp1252', 'latin-1', 'utf-16'."
+        ) from None
+    # Spreadsheets write a byte order mark, which would become part of the first column's name.
+    name = "utf-8-sig" if name == "utf-8" else name
+    return path.open(encoding=name, errors="surrogateescape", newline="")
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether `text` holds a byte that did not decode, or half of a surrogate pair."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
+
+
+def undecodable(file: str, row: int, column: str, cell: str, encoding: str) -> DataError:
+    """Return the error for a cell with bytes that are not in the encoding."""
+    match = _SURROGATE.search(cell)
+    assert match is not None
+    around = cell[max(0, match.start() - 20) : match.end() + 20].encode("utf-8", "surrogateescape")
+    if row == 1 and cell[:2] in ("\udcff\udcfe", "\udcfe\udcff"):  # a byte order mark
+        other = "utf-16"
+    else:
+        other = "cp1252" if codecs.lookup(encoding).name.startswith("utf") else "utf-8"
+    return DataError(
+        f"{file}, row {row}, column '{column}': byte 0x{ord(match.group()) & 0xFF:02x} is not {encoding}, "
+        f"near {around!r}. If the file is in another encoding, name it, for example --encoding {other} "
+        f"(in Python: encoding='{other}')."
+    )
+
+
+def undecodable_file(path: Path, row: int, encoding: str, error: UnicodeError) -> DataError:
+    """Return the error for bytes that cannot even be kept as surrogates, as in a cut UTF-16 file."""
+    why = getattr(error, "reason", error)  # a missing byte order mark comes without one
+    return DataError(
+        f"{path.name}, after row {row}: the bytes are not {encoding} ({why}). If the file is in another encoding, name "
+        "it, for example --encoding utf-8 (in Python: encoding='utf-8')."
+    )

@@ -1,0 +1,138 @@
+"""CSV and TSV."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from multidomain.data.readers.base import (
+    Chunk,
+    ChunkBuilder,
+    Table,
+    has_surrogate,
+    open_text,
+    undecodable,
+    undecodable_file,
+)
+from multidomain.errors import DataError, counted, quoted
+
+# A larger cell is nearly always a quote that was never closed; with no limit it would take in the rest of
+# the file, and memory with it.
+_LARGEST_CELL = 2**26
+
+
+class DelimitedTable(Table):
+    """CSV or TSV with a header; quoted cells may hold line breaks.
+
+    Parameters
+    ----------
+    path
+        The file.
+    encoding
+        Its text encoding.
+    delimiter
+        What stands between cells.
+    """
+
+    def __init__(self, path: Path, encoding: str, delimiter: str) -> None:
+        super().__init__(path, [])
+        self._encoding = encoding
+        self._delimiter = delimiter
+        header = next(self._records(), None)
+        if header is None:
+            raise DataError(f"{path.name} is empty. Expected a header with column names and at least one row.")
+        self._header_row = header[0]
+        self.columns = _checked_header(header[1], path.name)
+
+    def _chunks(self, size: int) -> Iterator[Chunk]:
+        builder = ChunkBuilder(self.columns, size)
+        for row, cells in self._records():
+            if row == self._header_row:
+                continue
+            if len(cells) != len(self.columns):
+                raise DataError(
+                    f"{self.path.name}, row {row} has {counted(len(cells), 'cell')}, expected "
+                    f"{len(self.columns)} ({quoted(self.columns)}). A text that holds the separator or a "
+                    'line break must stand in double quotes ("), and a quote inside it must be doubled.'
+                )
+            yield from builder.add(row, cells)
+        yield from builder.rest()
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield row number and cells, the header included; blank lines are counted but left out."""
+        header_seen = False
+        blank_rows: list[int] = []
+        for row, cells in enumerate(self._parsed(), start=1):
+            if not cells:
+                blank_rows.append(row)
+                continue
+            # In a table of one column a blank line is a row with nothing in it, unless the file ends there.
+            if header_seen and len(cells) == 1:
+                yield from ((blank, [""]) for blank in blank_rows)
+            blank_rows = []
+            header_seen = True
+            yield row, cells
+
+    def _parsed(self) -> Iterator[list[str]]:
+        csv.field_size_limit(_LARGEST_CELL)
+        row = 0
+        with open_text(self.path, self._encoding) as file:
+            lines = _WatchedLines(file)
+            reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+            while True:
+                try:
+                    cells = next(reader)
+                except StopIteration:
+                    return
+                except csv.Error as error:
+                    raise DataError(_quoting_fault(self.path.name, row + 1, error)) from None
+                except UnicodeError as error:
+                    raise undecodable_file(self.path, row, self._encoding, error) from None
+                row += 1
+                if lines.suspicious:
+                    self._raise_undecodable(row, cells)
+                yield cells
+
+    def _raise_undecodable(self, row: int, cells: list[str]) -> None:
+        at = next(i for i, cell in enumerate(cells) if has_surrogate(cell))
+        column = self.columns[at] if at < len(self.columns) else str(at + 1)
+        raise undecodable(self.path.name, row, column, cells[at], self._encoding)
+
+
+class _WatchedLines:
+    """Hands lines to the CSV reader and notes whether one held a byte that did not decode.
+
+    Looking at whole lines is several times cheaper than at every cell.
+    """
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self.suspicious = False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        if has_surrogate(line):
+            self.suspicious = True
+        return line
+
+
+def _checked_header(cells: list[str], file: str) -> list[str]:
+    # Tables written with an unnamed index have a first column with no name.
+    names = [cell.strip() or f"column {i}" for i, cell in enumerate(cells, start=1)]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"{file} has more than one column named {quoted(twice)}. Rename all but one.")
+    return names
+
+
+def _quoting_fault(file: str, row: int, error: csv.Error) -> str:
+    if "unexpected end" in str(error) or "field larger" in str(error):
+        fault = "a double quote opens a cell and is never closed"
+    else:
+        fault = f"the double quotes do not match ({error})"
+    return f"{file}, row {row}: {fault}. Inside a quoted cell write each quote twice, or save the table as JSON lines."

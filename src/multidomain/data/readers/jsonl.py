@@ -1,0 +1,90 @@
+"""JSON lines: one object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from multidomain.data.readers.base import (
+    Chunk,
+    ChunkBuilder,
+    Table,
+    has_surrogate,
+    open_text,
+    undecodable,
+    undecodable_file,
+)
+from multidomain.errors import DataError
+
+
+class JsonLinesTable(Table):
+    """JSON lines; the columns are all keys that occur, and a key that a row lacks is None there.
+
+    Parameters
+    ----------
+    path
+        The file.
+    encoding
+        Its text encoding.
+    """
+
+    def __init__(self, path: Path, encoding: str) -> None:
+        super().__init__(path, [])
+        self._encoding = encoding
+        # The whole file is read once for its keys: where unlabelled rows come first, `label` may turn up
+        # at any row.
+        keys: dict[str, None] = {}
+        for _, record in self._records():
+            keys.update(dict.fromkeys(record))
+        if not keys:
+            raise DataError(f"{path.name} is empty. Expected one JSON object a line.")
+        self.columns = list(keys)
+
+    def _chunks(self, size: int) -> Iterator[Chunk]:
+        builder = ChunkBuilder(self.columns, size)
+        for row, record in self._records():
+            yield from builder.add(row, [record.get(column) for column in self.columns])
+        yield from builder.rest()
+
+    def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        row = 0
+        try:
+            with open_text(self.path, self._encoding) as file:
+                for row, line in enumerate(file, start=1):
+                    if not line.isspace():
+                        yield row, self._parse(row, line)
+        except UnicodeError as error:
+            raise undecodable_file(self.path, row, self._encoding, error) from None
+
+    def _parse(self, row: int, line: str) -> dict[str, Any]:
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            if has_surrogate(line):
+                raise undecodable(self.path.name, row, "?", line, self._encoding) from None
+            raise DataError(f"{self.path.name}, row {row} is not JSON: {error}.") from None
+        if not isinstance(record, dict):
+            raise DataError(
+                f"{self.path.name}, row {row}: expected a JSON object such as "
+                f'{{"text": "...", "label": "..."}}, got {type(record).__name__}.'
+            )
+        if has_surrogate(line):
+            self._raise_undecodable(row, record)
+        if "\\u" in line:
+            self._check_escapes(row, record)
+        return record
+
+    def _raise_undecodable(self, row: int, record: dict[str, Any]) -> None:
+        column = next((k for k, v in record.items() if has_surrogate(str(v))), "?")
+        raise undecodable(self.path.name, row, column, str(record.get(column, record)), self._encoding)
+
+    def _check_escapes(self, row: int, record: dict[str, Any]) -> None:
+        # A text that was cut inside an emoji; it can be neither written as UTF-8 nor saved with a model.
+        for column, value in record.items():
+            if isinstance(value, str) and has_surrogate(value):
+                raise DataError(
+                    f"{self.path.name}, row {row}, column '{column}': the text holds half of a surrogate "
+                    r"pair (an escape such as \ud83d with no second half), which is no character. Remove it."
+                )

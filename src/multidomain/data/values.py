@@ -1,0 +1,171 @@
+"""From loose values to a checked corpus: missing texts, labels and domains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from multidomain.data.corpus import PARTS, Corpus, object_array
+from multidomain.errors import DataError, counted, did_you_mean
+
+ONLY_DOMAIN = "all"
+_PART_SYNONYMS = {
+    "validation": "dev",
+    "valid": "dev",
+    "val": "dev",
+    "development": "dev",
+    "unlabeled": "unlabelled",
+}
+
+
+def corpus_from_rows(
+    documents: Any,
+    labels: Sequence[Any] | np.ndarray | None = None,
+    domains: Sequence[Any] | np.ndarray | None = None,
+    *,
+    name: str = "corpus",
+) -> Corpus:
+    """Return the corpus of Python objects.
+
+    Parameters
+    ----------
+    documents
+        Texts, or a sparse matrix with a row for each document.
+    labels
+        Class of each document; None or NaN where it is not known. Without labels, none is known.
+    domains
+        Domain of each document. Without domains, there is one, called ``all``.
+    name
+        What messages call the corpus.
+
+    Raises
+    ------
+    DataError
+        A text is missing or no str, a domain is missing, names differ by case or blanks only.
+    """
+    if not sp.issparse(documents):
+        documents = object_array(documents)
+        check_texts(documents, lambda i: f"index {i}", way_out="Remove these rows, or give them a text.")
+    n = documents.shape[0]
+    label_names = object_array([None] * n if labels is None else [class_name(v) for v in labels])
+    domain_values = object_array([ONLY_DOMAIN] * n if domains is None else domains)
+    domain_names = checked_domains(domain_values, lambda i: f"index {i}")
+    check_near_names("class", label_names, lambda i: f"index {i}")
+    return Corpus(documents, label_names, domain_names, name=name)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing: null, NaN, or only blanks."""
+    if isinstance(value, str):
+        return not value or value.isspace()
+    if isinstance(value, float | np.floating):
+        return math.isnan(value)
+    # pandas is not needed here, but its columns may come with its own kinds of null.
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def class_name(value: Any) -> str | None:
+    """Return the class name a cell stands for, None when the row is unlabelled.
+
+    Whole numbers lose their decimals: a column of 0 and 1 becomes 0.0 and 1.0 in many tools as soon as one
+    label is missing.
+
+    Examples
+    --------
+    >>> [class_name(v) for v in ("good", 1.0, 1, float("nan"), " ", "nan")]
+    ['good', '1', '1', None, None, None]
+    """
+    # In text files NaN can only be written as a word.
+    if is_missing(value) or (isinstance(value, str) and value.strip().lower() == "nan"):
+        return None
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def part_name(value: Any) -> str | None:
+    """Return the part a cell stands for, or None when it is none."""
+    form = str(value).strip().lower()
+    form = _PART_SYNONYMS.get(form, form)
+    return form if form in PARTS else None
+
+
+def check_texts(texts: np.ndarray, where: Callable[[int], str], *, way_out: str) -> None:
+    """Check that every text is a str with something in it.
+
+    Raises
+    ------
+    DataError
+        With the first rows at fault and their number.
+    """
+    missing = [i for i, text in enumerate(texts) if is_missing(text)]
+    if missing:
+        have = "has" if len(missing) == 1 else "have"
+        raise DataError(
+            f"{counted(len(missing), 'row')} {have} no text (null, NaN or blank): "
+            f"{first_rows(missing, where)}. {way_out}"
+        )
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(
+                f"{where(i)}: expected a text (str), got {type(text).__name__}: {str(text)[:40]!r}. "
+                "Check which column or array holds the texts."
+            )
+
+
+def checked_domains(values: np.ndarray, where: Callable[[int], str]) -> np.ndarray:
+    """Return domain names as str; none may be missing or differ from another by case or blanks only."""
+    missing = [i for i, value in enumerate(values) if is_missing(value)]
+    if missing:
+        raise DataError(
+            f"{counted(len(missing), 'row')} without a domain, though others have one: "
+            f"{first_rows(missing, where)}. Give each row a domain."
+        )
+    names = object_array([domain_name(value) for value in values])
+    check_near_names("domain", names, where)
+    return names
+
+
+def domain_name(value: Any) -> str | None:
+    """Return the name of a domain as it is written, None where it is missing."""
+    if is_missing(value):
+        return None
+    return value if isinstance(value, str) else class_name(value)
+
+
+def plain_form(name: str) -> str:
+    """Return the form in which names that differ by case or blanks only are equal."""
+    return " ".join(name.split()).casefold()
+
+
+def check_near_names(kind: str, names: np.ndarray, where: Callable[[int], str]) -> None:
+    """Check that no two names differ by case or blanks only: one of them is nearly always a slip."""
+    first_use: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if name is not None and name not in first_use:
+            first_use[name] = i
+    by_form: dict[str, str] = {}
+    for name, i in first_use.items():
+        other = by_form.setdefault(plain_form(name), name)
+        if other != name:
+            raise DataError(
+                f"The {kind} names '{other}' ({where(first_use[other])}) and '{name}' ({where(i)}) differ "
+                f"only by case or blanks. Spell them alike if they are one {kind}, or rename one."
+            )
+
+
+def first_rows(rows: Sequence[int], where: Callable[[int], str], limit: int = 5) -> str:
+    """Return ``reviews.csv, row 3; reviews.csv, row 9 and 7 more``."""
+    shown = "; ".join(where(i) for i in rows[:limit])
+    return shown + (f" and {len(rows) - limit:,} more" if len(rows) > limit else "")
+
+
+def check_domain_names(asked: Sequence[str], corpus: Corpus) -> None:
+    """Check that all domains asked for are in the corpus."""
+    for name in asked:
+        if name not in corpus.domain_names:
+            raise DataError(f"'{corpus.name}' has no domain '{name}'.{did_you_mean(name, corpus.domain_names)}")

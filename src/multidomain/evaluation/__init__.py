@@ -1,0 +1,1 @@
+"""How good a model is, and how invariant its shared features are."""

@@ -1,0 +1,1 @@
+"""What each word of a text adds to the prediction."""

@@ -1,0 +1,1 @@
+"""Networks with a domain adversary, and the same networks without."""

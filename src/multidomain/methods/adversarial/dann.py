@@ -1,0 +1,122 @@
+"""Domain-adversarial networks with gradient reversal: their common base, and DANN."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from multidomain.errors import NothingToAdapt
+from multidomain.methods.adversarial.network import NetworkMethod
+from multidomain.methods.adversarial.settings import ExtractorSettings
+from multidomain.methods.base import Stream, Task
+from multidomain.nn.reversal import reverse_gradient
+from multidomain.nn.sparse import SparseBatch
+from multidomain.objectives.label import J_C_of_domain
+
+
+class DANNSettings(ExtractorSettings):
+    """Sizes and hyperparameters; those of layers and of `lam` are from the code of MDAN's authors."""
+
+    shared_size: int = Field(100, ge=1)
+    lam: float = Field(0.01, ge=0)
+    lr: float = Field(1e-4, gt=0)
+
+
+class SourcesAndTarget(NetworkMethod):
+    """Base of networks that adapt labelled domains (sources) to those without labels (together, the target).
+
+    Where every domain has labels there is no target, hence no adversary.
+    """
+
+    settings: DANNSettings
+
+    def __init__(self, task: Task, settings: DANNSettings, n_discriminators: int):
+        super().__init__(task, settings)
+        s = settings
+        self.targets = [d for d in range(len(task.domains)) if d not in task.labelled]
+        self.F_s = s.make(1, task.n_inputs, s.shared_size)
+        self.C = nn.Linear(s.shared_size, task.n_classes)
+        self.D = nn.Linear(s.shared_size, n_discriminators) if self.targets else None
+
+    @abstractmethod
+    def combined(self, j_C: Tensor, j_D: Tensor | None) -> Tensor:
+        """Return the loss of the losses of each source: of the classes, and of telling it from the target."""
+
+    def start_training(self) -> None:
+        if self.D is None:
+            warnings.warn(
+                "Every domain has labels, so there is no target to adapt to: this trains without an adversary. Use "
+                "'man-nll' or 'sp', or hide the labels of a domain.",
+                NothingToAdapt,
+                stacklevel=2,
+            )
+        self.start_optimisers(self.settings.lr, [self.C] if self.D is None else [self.C, self.D])
+
+    def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
+        batch = X.sample()
+        assert batch.y is not None
+        B, sources = batch.y.shape[1], len(batch.y)
+        x = batch.x if self.D is None else batch.x + U.sample().x.blocks(self.targets, B)
+        f = self.F_s(x).view(-1, B, self.settings.shared_size)  # sources first, then targets
+        f_source, f_target = f[:sources], f[sources:]
+        j_C = J_C_of_domain(self.C(f_source), batch.y)  # (sources,)
+        j_D = None if self.D is None else self._j_D(self.D, f_source, f_target)
+        self.descend(self.combined(j_C, j_D))
+        log = {"J_C": j_C.sum().detach()}
+        return log if j_D is None else {**log, "J_D": j_D.mean().detach()}
+
+    def _j_D(self, D: nn.Linear, f_source: Tensor, f_target: Tensor) -> Tensor:
+        """Loss of each discriminator, shape (discriminators,): is it a source's document?"""
+        of_source = D(reverse_gradient(f_source, self.settings.lam))  # (sources, B, discriminators)
+        of_target = D(reverse_gradient(f_target, self.settings.lam)).flatten(0, 1)  # (targets * B, discriminators)
+        softplus = nn.functional.softplus
+        on_target = softplus(of_target).mean(dim=0)
+        if of_source.shape[-1] == 1:  # the sources together are one domain
+            return softplus(-of_source).mean(dim=(0, 1)) + on_target
+        own = torch.diagonal(of_source, dim1=0, dim2=2)  # (B, sources): each source before its own discriminator
+        return softplus(-own).mean(dim=0) + on_target
+
+    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+        return self.C(self.F_s(x)).squeeze(0)
+
+    def shared_features(self, x: SparseBatch) -> Tensor | None:
+        return self.F_s(x).squeeze(0)
+
+
+class DANN(SourcesAndTarget):
+    r"""Domain-adversarial neural network: all sources together against the target.
+
+    .. math::
+        \min_{F, C} \max_D \sum_{d \in \Delta_L} J_C(C(F(x_d)), y_d) - \lambda\, J_D(D(F(x)))
+
+    where :math:`J_D` is the cross-entropy of telling documents of the sources from those of the target (the mean over
+    sources plus the mean over targets), and the gradient that F gets of it is reversed.
+
+    Paper
+    -----
+    Y. Ganin, E. Ustinova, H. Ajakan, P. Germain, H. Larochelle, F. Laviolette, M. Marchand and V. Lempitsky.
+    Domain-Adversarial Training of Neural Networks. JMLR 2016.
+
+    Symbols
+    -------
+    F_s, C, D : extractor, classifier, discriminator of source and target
+    lam : weight of the reversed gradient
+
+    Departures
+    ----------
+    Several sources, pooled as one domain, as in the comparison of H. Zhao et al. 2018; D learns at full strength and
+    `lam` weighs only what F gets; Adam and dropout as in the other networks here.
+    """
+
+    settings_type = DANNSettings
+    settings: DANNSettings
+
+    def __init__(self, task: Task, settings: DANNSettings):
+        super().__init__(task, settings, n_discriminators=1)
+
+    def combined(self, j_C: Tensor, j_D: Tensor | None) -> Tensor:
+        return j_C.sum() if j_D is None else j_C.sum() + j_D.sum()

@@ -1,0 +1,176 @@
+"""The Multinomial Adversarial Network and, with parts switched off, its ablations."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+from torch.optim import Adam
+
+from multidomain.methods.adversarial.network import NetworkMethod, descend
+from multidomain.methods.adversarial.settings import ExtractorSettings, Widths
+from multidomain.methods.base import Stream, Task
+from multidomain.nn.heads import Head
+from multidomain.nn.norm import Norm
+from multidomain.nn.sparse import SparseBatch
+from multidomain.objectives.domain import OBJECTIVES
+from multidomain.objectives.label import J_C
+
+WARM_UP_ITERATIONS = 25  # of the first epoch
+WARM_UP_UPDATES = 100  # of D, in place of k
+
+
+class MANSettings(ExtractorSettings):
+    """Sizes and hyperparameters; the defaults are those of the paper's appendix."""
+
+    category: Literal["shared-private", "shared", "domain-specific"] = "shared-private"
+    adversary: Literal["nll", "l2"] | None = "nll"
+    private_hidden: Widths | None = Field(None, description="widths of F_d's hidden layers; by default as 'hidden'")
+    shared_size: int = Field(128, ge=1, description="number of shared features")
+    private_size: int = Field(64, ge=1, description="number of private features")
+    norm: Norm = Field("all-domains", description="rows that are normalised together: all-domains or per-domain")
+    lam: float = Field(0.05, ge=0, description="weight of the adversary")
+    k: int = Field(5, ge=1, description="steps of D for one of the others")
+    lr: float = Field(1e-4, gt=0, description="learning rate")
+    warm_up: bool = Field(False, description="let D learn before F_s is told of it")
+
+    @model_validator(mode="after")
+    def _adversary_needs_shared_features(self) -> Self:
+        if self.adversary and self.category == "domain-specific":
+            raise ValueError("a domain-specific model has no shared features for an adversary")
+        return self
+
+
+class MAN(NetworkMethod):
+    """Multinomial Adversarial Network for multi-domain text classification.
+
+    A shared extractor and one for each labelled domain feed a classifier; a discriminator over all
+    domains reads the shared features, and the shared extractor learns to confuse it.
+
+    Paper
+    -----
+    X. Chen and C. Cardie. Multinomial Adversarial Networks for Multi-Domain Text Classification.
+    NAACL 2018. Algorithm 1.
+
+    Symbols
+    -------
+    F_s, F_d : shared extractor, private extractors (one copy for each domain in Delta_L)
+    C, D : classifier of [f_s, f_d], discriminator of f_s over the N domains
+    J_C, J_D, J_Fs : their objectives
+    lam, k : weight of J_Fs, updates of D in each iteration
+
+    Departures
+    ----------
+    Batch norm in C and D takes its statistics over all domains' mini-batches together (``norm``), since
+    within one domain's it blinds D. F_s runs once for all k updates of D, during which it does not change.
+    ``warm_up`` is in the authors' code and not in the paper: 100 updates of D in place of k in the first
+    25 iterations and at the start of each epoch.
+    """
+
+    settings_type = MANSettings
+    settings: MANSettings
+
+    def __init__(self, task: Task, settings: MANSettings):
+        super().__init__(task, settings)
+        s, N = settings, len(task.domains)
+        shared, private = s.category != "domain-specific", s.category != "shared"
+        if not shared:
+            task.check_labels_everywhere()
+        self.F_s = s.make(1, task.n_inputs, s.shared_size) if shared else None
+        self.F_d = s.make(len(task.labelled), task.n_inputs, s.private_size, s.private_hidden) if private else None
+        self.C = Head(s.shared_size * shared + s.private_size * private, task.n_classes, s.dropout, s.norm)
+        # One domain alone has nothing to adapt: D would have a single answer.
+        self.D = Head(s.shared_size, N, s.dropout, s.norm) if s.adversary and N > 1 else None
+        if s.adversary:
+            objective = OBJECTIVES[s.adversary]
+            self.J_D, self.J_Fs = objective.J_D, objective.J_Fs
+
+    def start_training(self) -> None:
+        self.start_optimisers(self.settings.lr, [self.C])
+        if self.D is not None:
+            self.optimisers["D"] = Adam(self.D.parameters(), lr=self.settings.lr, fused=True)
+
+    def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
+        log: dict[str, Tensor] = {}
+        if self.D is not None:  # lines 2-9
+            log |= self._update_D(U, self._updates_of_D(epoch, i))
+
+        batch = X.sample()  # line 12
+        assert batch.y is not None
+        f_s, f_s_of_text = self._shared(batch.x, U)  # lines 13 and 19
+        loss = J_C(self.C(self._with_private(f_s, batch.x)), batch.y)  # lines 14-15
+        log["J_C"] = loss.detach()
+        if self.D is not None:  # line 20
+            with self.D.frozen():
+                j_Fs = self.J_Fs(self.D(f_s_of_text))
+            loss = loss + self.settings.lam * j_Fs
+            log["J_Fs"] = j_Fs.detach()
+        self.descend(loss)  # line 21
+        return log
+
+    def _update_D(self, U: Stream, updates: int) -> dict[str, Tensor]:
+        assert self.D is not None
+        N = len(self.task.domains)
+        with torch.no_grad():  # F_s does not change during the updates of D: one pass serves them all
+            f_s = self._f_s(U.sample(updates).x, updates * N).unflatten(0, (updates, N))
+        for f in f_s:  # (N, B, shared_size)
+            logits = self.D(f)
+            j_D = self.J_D(logits)
+            descend([self.optimisers["D"]], j_D)
+        correct = logits.argmax(-1) == torch.arange(N, device=logits.device)[:, None]
+        return {"J_D": j_D.detach(), "D_accuracy": correct.double().mean()}
+
+    def _updates_of_D(self, epoch: int, i: int) -> int:
+        warming = self.settings.warm_up and (i == 0 or (epoch == 0 and i < WARM_UP_ITERATIONS))
+        return WARM_UP_UPDATES if warming else self.settings.k
+
+    def _f_s(self, x: SparseBatch, mini_batches: int) -> Tensor:
+        """Shared features of mini-batches: (mini_batches, B, shared_size)."""
+        assert self.F_s is not None
+        return self.F_s(x).view(mini_batches, -1, self.settings.shared_size)
+
+    def _shared(self, x: SparseBatch, U: Stream) -> tuple[Tensor | None, Tensor | None]:
+        """Shared features of labelled mini-batches and, for the adversary, of text of all domains, in one pass."""
+        if self.F_s is None:
+            return None, None
+        N_1, N = len(self.task.labelled), len(self.task.domains)
+        if self.D is None:
+            return self._f_s(x, N_1), None
+        f_s = self._f_s(x + U.sample().x, N_1 + N)
+        return f_s[:N_1], f_s[N_1:]
+
+    def _with_private(self, f_s: Tensor | None, x: SparseBatch) -> Tensor:
+        """What C reads of mini-batches of all labelled domains: (N_1, B, size)."""
+        parts = [] if f_s is None else [f_s]
+        if self.F_d is not None:
+            parts.append(self.F_d(x))
+        return torch.cat(parts, dim=-1)
+
+    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+        return self.logits_of_views(x, x, d)
+
+    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+        parts = []
+        if self.F_s is not None:
+            parts.append(self.F_s(shared))
+        if self.F_d is not None:
+            parts.append(self._private_or_zero(private, d))
+        return self.C(torch.cat(parts, dim=-1)).squeeze(0)
+
+    def _private_or_zero(self, x: SparseBatch, d: int | None) -> Tensor:
+        assert self.F_d is not None
+        if d in self.task.labelled:
+            return self.F_d(x, copy=self.task.labelled.index(d))
+        if self.F_s is None:
+            raise self.task.unknown_domain()
+        return x.value.new_zeros(1, len(x), self.settings.private_size)
+
+    def shared_features(self, x: SparseBatch) -> Tensor | None:
+        return None if self.F_s is None else self.F_s(x).squeeze(0)
+
+    def private_features(self, x: SparseBatch, d: int) -> Tensor | None:
+        if self.F_d is None or d not in self.task.labelled:
+            return None
+        return self.F_d(x, copy=self.task.labelled.index(d)).squeeze(0)

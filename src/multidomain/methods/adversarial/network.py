@@ -1,0 +1,67 @@
+"""What networks with sparse inputs share: their optimisers, and one pass through the first layer in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
+
+from multidomain.methods.base import GradientMethod
+from multidomain.nn.extractors.base import Extractor
+
+
+class NetworkMethod(GradientMethod):
+    """A method made of extractors and heads, trained by Adam.
+
+    On a CPU the extractors' first layers have an optimiser of their own, which touches only the rows that a batch
+    names (decision 10). A subclass may add further optimisers in `start_training`.
+    """
+
+    @property
+    def extractors(self) -> list[Extractor]:
+        """Return the feature extractors."""
+        return [module for module in self.children() if isinstance(module, Extractor)]
+
+    def use_vectors(self, vectors: Tensor) -> None:
+        """Let every copy of every extractor start from the same word vectors, shape (words, dimension)."""
+        with torch.no_grad():
+            for F in self.extractors:
+                F.table.copy_(vectors.repeat(F.copies, 1))
+
+    def start_optimisers(self, lr: float, heads: Sequence[nn.Module]) -> None:
+        """Make the optimisers of all extractors and of some heads, which `descend` uses."""
+        modules = [*self.extractors, *heads]
+        parameters = [p for module in modules for p in module.parameters()]
+        tables = []
+        if parameters[0].device.type == "cpu":  # elsewhere the first layer is updated as a whole
+            from multidomain.nn.kernels.row_adam import RowAdam  # here: prediction must not wait for a compiler
+
+            learning = [F for F in self.extractors if F.table.requires_grad]
+            tables = [F.table for F in learning]
+            if tables:
+                rows = RowAdam(tables, lr=lr)
+                for F in learning:
+                    F.row_optimiser = rows
+                self.optimisers["rows"] = rows
+        others = [p for p in parameters if p.requires_grad and not any(p is table for table in tables)]
+        self.optimisers["main"] = Adam(others, lr=lr, fused=True)
+
+    def end_training(self) -> None:
+        super().end_training()
+        for F in self.extractors:
+            F.row_optimiser = None
+
+    def descend(self, loss: Tensor) -> None:
+        """Take one step of the optimisers that `start_optimisers` made."""
+        descend([self.optimisers[name] for name in ("main", "rows") if name in self.optimisers], loss)
+
+
+def descend(optimisers: Sequence[Optimizer], loss: Tensor) -> None:
+    """Take one step down the gradient of a loss."""
+    for optimiser in optimisers:
+        optimiser.zero_grad()
+    loss.backward()
+    for optimiser in optimisers:
+        optimiser.step()

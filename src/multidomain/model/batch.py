@@ -1,0 +1,128 @@
+"""Prediction of whole files, in constant memory, row by row in their order."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from multidomain.data.columns import Columns
+from multidomain.data.readers.tables import Table, open_table
+from multidomain.errors import ConfigError, DataError, quoted
+from multidomain.files import whole_file
+from multidomain.model.model import Model, UnknownDomain
+
+_ROWS_AT_A_TIME = 4096
+_WRITABLE = (".csv", ".tsv", ".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """How many rows were written, and how many of them had no text and so no answer."""
+
+    rows: int
+    without_text: int
+
+
+def predict_file(
+    model: Model,
+    source: Path,
+    target: Path | None,
+    columns: Columns,
+    *,
+    domain: str | None = None,
+    probabilities: bool = False,
+    unknown_domain: UnknownDomain = "shared",
+    encoding: str = "utf-8",
+) -> Predicted:
+    """Copy a table with the columns `prediction` and `confidence` added.
+
+    Every row is kept, in its place. A row without text is written with both columns empty.
+
+    Parameters
+    ----------
+    source
+        CSV, TSV, JSON lines or Parquet.
+    target
+        CSV, TSV or JSON lines, by its suffix; written whole or not at all. None is standard output, as CSV.
+    domain
+        Domain of all rows; otherwise the table's domain column says it, if there is one.
+    probabilities
+        Add a column ``p(class)`` for each class.
+    """
+    table = open_table(source, encoding)
+    columns = table.resolve(columns, find=("text", "domain"))
+    added = ["prediction", "confidence"]
+    if probabilities:
+        added += [f"p({name})" for name in model.classes]
+    taken = [name for name in added if name in table.columns]
+    if taken:
+        raise DataError(f"{source.name} has a column {quoted(taken)} already. Rename or remove it.")
+    rows = without_text = 0
+    with _opened(target) as (file, suffix):
+        write = _writer(file, suffix, [*table.columns, *added])
+        for cells, answers in _answered(model, table, columns, domain, probabilities, unknown_domain):
+            write([list(c) + list(a) for c, a in zip(cells, answers, strict=True)])
+            rows += len(answers)
+            without_text += sum(answer[0] is None for answer in answers)
+    return Predicted(rows, without_text)
+
+
+def _answered(
+    model: Model,
+    table: Table,
+    columns: Columns,
+    domain: str | None,
+    probabilities: bool,
+    unknown_domain: UnknownDomain,
+) -> Iterator[tuple[list[tuple[Any, ...]], list[list[Any]]]]:
+    """Yield the cells of some rows and what is to be added to each."""
+    assert columns.text is not None
+    width = 2 + (len(model.classes) if probabilities else 0)
+    for chunk in table.chunks(_ROWS_AT_A_TIME):
+        texts = chunk.values[columns.text]
+        domains = [domain] * len(texts)
+        if domain is None and columns.domain is not None:
+            domains = chunk.values[columns.domain]
+        has_text = [i for i, text in enumerate(texts) if isinstance(text, str) and text.strip()]
+        answers: list[list[Any]] = [[None] * width for _ in texts]
+        if has_text:
+            p = model.predict_proba([texts[i] for i in has_text], [domains[i] for i in has_text], unknown_domain)
+            best = p.argmax(axis=1)
+            for i, row, k in zip(has_text, np.round(p.astype(float), 6).tolist(), best.tolist(), strict=True):
+                answers[i] = [model.classes[k], row[k], *(row if probabilities else ())]
+        yield list(zip(*chunk.values.values(), strict=True)), answers
+
+
+@contextmanager
+def _opened(target: Path | None) -> Iterator[tuple[TextIO, str]]:
+    if target is None:
+        yield sys.stdout, ".csv"
+        return
+    suffix = target.suffix.lower()
+    if suffix not in _WRITABLE:
+        raise ConfigError(f"Cannot write '{target.name}': its name must end in {quoted(_WRITABLE)}.")
+    with whole_file(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        yield file, suffix
+
+
+def _writer(file: TextIO, suffix: str, columns: list[str]) -> Callable[[Sequence[list[Any]]], None]:
+    if suffix in (".jsonl", ".ndjson"):
+
+        def write(rows: Sequence[list[Any]]) -> None:
+            for row in rows:
+                values = [None if cell != cell else cell for cell in row]  # JSON has no NaN
+                pairs = dict(zip(columns, values, strict=True))
+                file.write(json.dumps(pairs, ensure_ascii=False, default=str) + "\n")
+
+        return write
+    writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+    writer.writerow(columns)
+    return writer.writerows

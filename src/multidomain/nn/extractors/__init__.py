@@ -1,0 +1,1 @@
+"""Feature extractors: documents to feature vectors."""

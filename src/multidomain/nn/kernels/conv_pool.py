@@ -1,0 +1,162 @@
+"""Convolution over words, then the maximum over time: the first layer of the CNN, on documents of any lengths.
+
+Each filter's maximum stands at one position of each document. So the forward pass multiplies each distinct word of a
+batch once with all filters, and adds up the rows of neighbouring words; the backward pass works at the positions of the
+maxima alone. Both give what a dense convolution and a maximum give, for about a hundredth of the backward pass's work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multidomain.errors import ConfigError
+from multidomain.nn.kernels.compiled import compiled
+from multidomain.nn.sparse import SparseBatch
+
+_DOCUMENTS_AT_A_TIME = 256  # bounds the products of words and filters that are in memory
+
+
+def conv_pool(x: SparseBatch, table: Tensor, filters: Tensor, sizes: tuple[int, ...], learns_words: bool) -> Tensor:
+    """Return the largest response of each filter in each document, without bias, shape (rows, len(sizes) * n).
+
+    Parameters
+    ----------
+    x
+        Documents as words in their order (`index`); equally many for each copy of the filters, those of copy 0 first.
+    table
+        Word vectors, shape (words, dimension); `x.index` are its rows.
+    filters
+        Shape (copies, sum(sizes), n, dimension): for each kernel size its positions, one after the other, and for each
+        position n filters.
+    sizes
+        Kernel sizes. A document shorter than a kernel is as if it went on with words of zeros.
+    learns_words
+        Leave the gradient of the word vectors in ``table.row_gradient``, as `row_sum_with_row_gradient` does. Without
+        it a table that requires a gradient gets a dense one.
+    """
+    if table.device.type != "cpu":
+        raise ConfigError("The CNN runs on the CPU only. Use --device cpu, or another extractor.")
+    return _ConvPool.apply(filters, table, x, sizes, learns_words)
+
+
+class _ConvPool(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, filters: Tensor, table: Tensor, x: SparseBatch, sizes: tuple[int, ...], learns: bool
+    ) -> Tensor:
+        copies, n = len(filters), filters.shape[2]
+        out = table.new_empty(len(x), len(sizes) * n)
+        at = torch.empty(out.shape, dtype=torch.int32)
+        blocks = []
+        for copy, first, end in _blocks(len(x), copies):
+            offset = x.offset[first : end + 1]
+            index = x.index[offset[0] : offset[-1]]
+            rows, word = torch.unique(index, return_inverse=True)
+            vectors = table.detach()[rows]
+            products = vectors @ filters[copy].detach().flatten(0, 1).T  # (distinct words, positions * n)
+            _largest(
+                products.numpy(), word.numpy(), (offset - offset[0]).numpy(), sizes, n,
+                out[first:end].numpy(), at[first:end].numpy(),
+            )  # fmt: skip
+            if any(ctx.needs_input_grad):
+                blocks.append((copy, first, end, rows, word, offset - offset[0], vectors))
+        ctx.blocks, ctx.at, ctx.sizes, ctx.table, ctx.learns = blocks, at, sizes, table, learns
+        ctx.save_for_backward(filters)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None, None]:
+        (filters,) = ctx.saved_tensors
+        d_filters = torch.zeros_like(filters)
+        gradient = gradient.contiguous()
+        named, d_vectors = [], []
+        for copy, first, end, rows, word, offset, vectors in ctx.blocks:
+            d_words = torch.zeros_like(vectors)
+            _scatter(
+                gradient[first:end].numpy(), ctx.at[first:end].numpy(), word.numpy(), offset.numpy(), ctx.sizes,
+                vectors.numpy(), filters[copy].detach().numpy(), d_words.numpy(), d_filters[copy].numpy(),
+            )  # fmt: skip
+            named.append(rows)
+            d_vectors.append(d_words)
+        if ctx.learns:
+            assert ctx.table.row_gradient is None, "one pass through the first layer in each step"
+            ctx.table.row_gradient = _added(named, d_vectors)
+            return d_filters, None, None, None, None
+        d_table = None
+        if ctx.needs_input_grad[1]:
+            rows, d_rows = _added(named, d_vectors)
+            d_table = torch.zeros_like(ctx.table).index_copy_(0, rows, d_rows)
+        return d_filters, d_table, None, None, None
+
+
+def _blocks(n_rows: int, copies: int) -> list[tuple[int, int, int]]:
+    """Copy, first and last document of what is computed at a time."""
+    each = n_rows // copies
+    size = min(each, _DOCUMENTS_AT_A_TIME) or 1
+    return [
+        (copy, first, min(first + size, (copy + 1) * each))
+        for copy in range(copies)
+        for first in range(copy * each, (copy + 1) * each, size)
+    ]
+
+
+def _added(named: list[Tensor], gradients: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Gradient rows of several blocks, each table row once, ascending."""
+    if len(named) == 1:
+        return named[0], gradients[0]
+    rows, place = torch.unique(torch.cat(named), return_inverse=True)
+    total = gradients[0].new_zeros(len(rows), gradients[0].shape[1])
+    return rows, total.index_add_(0, place, torch.cat(gradients))
+
+
+@compiled
+def _largest(products, word, offset, sizes, n, out, at):  # type: ignore[no-untyped-def]
+    """Fill in the largest sum of a filter's products over a document's positions, and where it is."""
+    sums = np.empty(n, products.dtype)
+    for d in range(len(offset) - 1):
+        begin, end = offset[d], offset[d + 1]
+        position = 0
+        for s in range(len(sizes)):
+            size = sizes[s]
+            best, where = out[d, s * n : (s + 1) * n], at[d, s * n : (s + 1) * n]
+            best[:] = -np.inf
+            where[:] = 0
+            for t in range(max(1, end - begin - size + 1)):
+                sums[:] = 0
+                for o in range(min(size, end - begin - t)):
+                    p = products[word[begin + t + o], (position + o) * n : (position + o + 1) * n]
+                    for j in range(n):
+                        sums[j] += p[j]
+                for j in range(n):
+                    better = sums[j] > best[j]
+                    best[j] = sums[j] if better else best[j]
+                    where[j] = t if better else where[j]
+            position += size
+
+
+@compiled
+def _scatter(gradient, at, word, offset, sizes, vectors, filters, d_words, d_filters):  # type: ignore[no-untyped-def]
+    """Add up the gradients of words and filters at the positions of the maxima."""
+    n = filters.shape[1]
+    for d in range(len(offset) - 1):
+        begin, end = offset[d], offset[d + 1]
+        position = 0
+        for s in range(len(sizes)):
+            size = sizes[s]
+            for j in range(n):
+                g = gradient[d, s * n + j]
+                if g == 0:
+                    continue
+                t = at[d, s * n + j]
+                for o in range(min(size, end - begin - t)):
+                    w = word[begin + t + o]
+                    vector, filter_ = vectors[w], filters[position + o, j]
+                    d_word, d_filter = d_words[w], d_filters[position + o, j]
+                    for i in range(len(vector)):
+                        d_filter[i] += g * vector[i]
+                        d_word[i] += g * filter_[i]
+            position += size

@@ -1,0 +1,209 @@
+"""A report in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from multidomain.errors import counted
+from multidomain.report.tables.layout import (
+    ABOVE,
+    BELOW,
+    NONE,
+    SIGNIFICANT,
+    Cell,
+    Grid,
+    main_grid,
+    new_split_grid,
+    pairs_grid,
+    variant_title,
+)
+from multidomain.report.tables.records import TableRecords, Variant
+from multidomain.report.tables.types import Pair, Results, TableResults, VariantResults
+
+VARIANT_TEXTS = {
+    "oracle": "The epoch, or the regularisation, is chosen on labels of the target, as the paper's authors did; "
+    "sources train on all their labelled rows.",
+    "source-dev": "The epoch, or the regularisation, is chosen on held-out rows of the sources; no label of the "
+    "target is seen.",
+    "train": "Unlabelled text of the target: its `train` file, as in the authors' code.",
+    "test": "Unlabelled text of the target: its `test` file, whose rows are scored (transductive).",
+}
+ROLES = {
+    Variant("oracle", "train"): "**This is the one that compares with the paper.**",
+    Variant("source-dev", "train"): "**This is the default: it needs no label of the target.**",
+}
+NEW_SPLITS = (
+    "The same rules on rows that `multidomain reproduce TABLE --split-seed SEED` dealt anew at the given sizes. The "
+    "splits are new, their rows are not: some of the test rows were development rows of the given split. Equal texts "
+    "are kept together, so that none is both in training and in test, as many are on the given split; **clean** leaves "
+    "out the test rows whose text is in any other part, unlabelled text too. Accuracies in per cent, means over "
+    "domains and seeds, best first, beside those of the tables above. **rank** is the place among the systems of a "
+    "list; where both ranks agree, the order is the same on both splits."
+)
+
+
+def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: str = "", development: str = "") -> str:
+    """Return a report as Markdown.
+
+    Parameters
+    ----------
+    plots
+        File name of the plot of a table, relative to the report; a table may have none.
+    plots_missing
+        Why there are no plots.
+    development
+        A table of what was tried on development rows.
+    """
+    tables = [table for table in results.tables if table.variants]
+    parts = ["# Results", "Made by `multidomain report` from the records of `multidomain reproduce`; do not edit."]
+    if tables:
+        parts += ["## How to read the tables", _legend(tables)]
+    if plots_missing:
+        parts.append(f"There are no plots: {plots_missing}")
+    for table in results.tables:
+        parts += _table(table, plots.get(table.name))
+    if results.new_splits:
+        parts += ["## On new splits", NEW_SPLITS]
+    for table in results.new_splits:
+        parts += _new_split(table, results)
+    if results.remarks:
+        parts += ["## Remarks", results.remarks]
+    if development:
+        tried = (
+            "Made by `benchmarks/development.py` on development rows. Those of fold 0 are the test rows of run 4, so "
+            "choices made on them favour that run by a little."
+        )
+        parts += ["## What was tried", tried, development]
+    parts += ["## Where the figures come from", _sources([*tables, *(t for t in results.new_splits if t.variants)])]
+    return "\n\n".join(parts) + "\n"
+
+
+def grid_markdown(grid: Grid) -> str:
+    """Return a table as Markdown, its footnotes below it."""
+    alignment = ["---"] * grid.words + ["---:"] * (len(grid.headings) - grid.words)
+    lines = [_line(grid.headings), f"|{'|'.join(alignment)}|"]
+    lines += [_line([_cell(cell) for cell in row]) for row in grid.rows]
+    if grid.notes:
+        lines += ["", *(f"{number}. {note}" for number, note in enumerate(grid.notes, start=1))]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(cell: Cell) -> str:
+    text = cell.text.replace("|", "\\|").replace("<", "&lt;")
+    text = f"**{text}**" if cell.is_bold else text
+    notes = ",".join(map(str, cell.notes))
+    return f"{text}<sup>{notes}</sup>" if notes else text
+
+
+def _legend(tables: Sequence[TableResults]) -> str:
+    competitors = ", ".join(f"{t.competitor.system} with {t.competitor.average:.2f} in {t.name}" for t in tables)
+    lines = [
+        "Accuracies in per cent. The best of each column is bold.",
+        "",
+        "- **domains**: mean over the runs that test a domain (five folds, or one target), then over seeds.",
+        "- **average ± SE**: mean over domains, each counting the same; the standard error is over seeds. It says how "
+        "much the choice of a seed matters, not how much other test rows would.",
+        f"- **published**: the average that the paper prints ({NONE} where the paper has no such row), and "
+        "**difference**: ours minus that. Figures that the paper quotes from elsewhere were measured with other "
+        "features and splits.",
+        "- **within 2 SE**: for the systems that the paper's authors measured themselves, whether ours falls short by "
+        "at most two combined standard errors. An error the paper does not print counts as zero.",
+        "- **p**: two-sided one-sample t-test of our seeds' averages against the published average of the strongest "
+        f"competitor ({competitors}); {ABOVE} significantly above it, {BELOW} below it, at {SIGNIFICANT}. "
+        f"{NONE} for systems without randomness and for single seeds.",
+        f"- **seeds**: how many; a seed counts when all its runs are there. {NONE} for systems without randomness.",
+        "- **clean**: the average over only those test rows whose text is in no part that training or selection reads.",
+        "- **CPU s**: median CPU seconds of one run.",
+        "",
+        "**Paired tests** compare two of our systems over the same test rows. A row's correctness is its mean over "
+        "seeds; *difference* is in points, the mean over domains; *p* is two-sided, by normal approximation, with the "
+        "test rows as what is random; *p (Holm)* is corrected for the number of tests in the list and bold below "
+        f"{SIGNIFICANT}. The best system was chosen by the same rows, so the others are somewhat closer to it than "
+        "the tests say.",
+    ]
+    return "\n".join(lines)
+
+
+def _table(table: TableResults, plot: str | None) -> list[str]:
+    parts = [f"## {heading(table)}"]
+    if plot:
+        parts.append(f"![Average accuracy of each system: ours and the published]({plot})")
+    if not table.variants:
+        parts.append(f"No row has all runs of a seed yet: go on with `multidomain reproduce {table.name}`.")
+    for results in table.variants:
+        parts += _variant(table, results)
+    left_out = _left_out(table.records)
+    return [*parts, left_out] if left_out else parts
+
+
+def heading(table: TableResults) -> str:
+    """Return ``Table 1: ...``."""
+    return f"Table {table.name.removeprefix('table')}: {table.title}"
+
+
+def _new_split(table: TableResults, results: Results) -> list[str]:
+    parts = [f"### {heading(table)}, split seed {table.split_seed}"]
+    for found in table.variants:
+        title = variant_title(found.variant)
+        parts += [f"#### {title[0].upper() + title[1:]}"] if title else []
+        parts.append(grid_markdown(new_split_grid(found, results.given(table, found.variant))))
+    left_out = _left_out(table.records)
+    return [*parts, left_out] if left_out else parts
+
+
+def _variant(table: TableResults, results: VariantResults) -> list[str]:
+    title = variant_title(results.variant)
+    parts = []
+    if title:
+        rules = [VARIANT_TEXTS[str(rule)] for rule in (results.variant.selection, results.variant.target_text)]
+        role = ROLES.get(results.variant, "")
+        parts += [f"### {title[0].upper() + title[1:]}", " ".join(filter(None, [*rules, role]))]
+    parts.append(grid_markdown(main_grid(table, results)))
+    if results.missing:
+        parts.append(f"No complete seed yet: {', '.join(results.missing)}.")
+    if results.against_best:
+        parts += [f"Paired tests against the best, {results.best.row.name}:", _pairs(results.against_best)]
+    if results.asked:
+        parts += ["Paired tests of pairs that are compared whichever is best:", _pairs(results.asked)]
+    return parts
+
+
+def _pairs(pairs: Sequence[Pair]) -> str:
+    return grid_markdown(pairs_grid(pairs))
+
+
+def _left_out(records: TableRecords) -> str:
+    lines = []
+    if records.incomplete:
+        seeds = [
+            f"{' '.join(filter(None, (lacking.row.name, variant_title(lacking.variant))))}"
+            f"{'' if lacking.seed is None else f' seed {lacking.seed}'} ({lacking.done} of {lacking.wanted} runs)"
+            for lacking in records.incomplete
+        ]
+        lines.append(f"incomplete: {counted(len(seeds), 'seed')} left out: {'; '.join(seeds)}.")
+    if records.stale:
+        lines.append(f"stale: {counted(records.stale, 'record')} left out, of rows, settings or data not in use now.")
+    if records.superseded:
+        lines.append(f"superseded: {counted(records.superseded, 'record')} left out, with a later one of the same run.")
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _sources(tables: Sequence[TableResults]) -> str:
+    sources = [table.source for table in tables]
+    rows = {
+        "records": [f"{source.records:,}" for source in sources],
+        "CPU hours": [f"{source.cpu_hours:.1f}" for source in sources],
+        "data (SHA-256)": [", ".join(f"{n} `{sha[:12]}`" for n, sha in source.data.items()) for source in sources],
+        "code (hash, records)": [
+            ", ".join(f"`{sha[:8]}` {number}" for sha, number in source.code.items()) for source in sources
+        ],
+    }
+    for part in sources[0].machine:
+        rows[part] = [", ".join(source.machine[part]) for source in sources]
+    names = [t.name if t.split_seed is None else f"{t.name}, split seed {t.split_seed}" for t in tables]
+    lines = [_line(["", *names]), "|---|" + "---|" * len(tables)]
+    return "\n".join(lines + [_line([name, *values]) for name, values in rows.items()])

@@ -1,0 +1,114 @@
+"""A plot of each table: every system's average as a dot, the published one as a circle."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from multidomain.errors import ConfigError
+from multidomain.report.tables.layout import variant_title
+from multidomain.report.tables.types import SystemResult, TableResults, VariantResults
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+OURS, PUBLISHED, GRID = "#0b5394", "#b45309", "#d9d9d9"
+STYLE: Any = {
+    "svg.hashsalt": "multidomain",  # else the names inside the file differ from run to run
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+}
+
+
+def plot_table(table: TableResults, kind: str = "svg") -> bytes:
+    """Draw a table and return the file's content, as SVG or another format that matplotlib writes.
+
+    The same figures give the same SVG, so that a report in version control changes only when they do.
+
+    Raises
+    ------
+    ConfigError
+        If matplotlib is not there.
+    """
+    with _matplotlib() as figure_type:
+        panels, columns = table.variants, min(2, len(table.variants))
+        rows = -(-len(panels) // columns)
+        height = 0.24 * max(len(_lines(results)) for results in panels) + 0.7
+        figure = figure_type(figsize=(6.2 if columns == 1 else 9.6, rows * height + 0.7), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.08, h_pad=0.1)
+        axes = list(figure.subplots(rows, columns, squeeze=False, sharex=True).flat)
+        for axis, results in zip(axes, panels, strict=False):
+            _panel(axis, results)
+        for axis in axes[len(panels) :]:
+            axis.remove()
+        figure.suptitle(f"Table {table.name.removeprefix('table')}. {table.title}", fontsize=11, x=0.01, ha="left")
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        content = io.BytesIO()
+        figure.savefig(content, format=kind, metadata={"Date": None, "Creator": None} if kind == "svg" else {})
+    return content.getvalue()
+
+
+@contextmanager
+def _matplotlib() -> Iterator[Any]:
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("Plots need matplotlib. Install it with: pip install 'multidomain[plots]'") from None
+    with matplotlib.rc_context(STYLE):
+        yield Figure
+
+
+def _lines(results: VariantResults) -> list[str | SystemResult]:
+    """Return what the lines of a panel are: each category's name above its systems."""
+    lines: list[str | SystemResult] = []
+    category = None
+    for system in results.systems:
+        if system.row.category != category:
+            category = system.row.category
+            lines.append(category)
+        lines.append(system)
+    return lines
+
+
+def _panel(axis: Axes, results: VariantResults) -> None:
+    lines = _lines(results)
+    places = {line.row.name: -y for y, line in enumerate(lines) if isinstance(line, SystemResult)}
+    systems = list(results.systems)
+    ours = [places[system.row.name] for system in systems]
+    known = [system for system in systems if system.published]
+    axis.hlines(ours, 0, 1, transform=axis.get_yaxis_transform(), color=GRID, linewidth=0.6, zorder=0)
+    axis.plot(
+        [system.published.average for system in known if system.published],
+        [places[system.row.name] for system in known],
+        "o",
+        markerfacecolor="none",
+        markeredgecolor=PUBLISHED,
+        markersize=7,
+        label="published",
+    )
+    axis.errorbar(
+        [system.average for system in systems],
+        ours,
+        xerr=[system.se or 0.0 for system in systems],
+        fmt="o",
+        color=OURS,
+        markersize=4,
+        elinewidth=1.4,
+        label="ours, ± 1 SE over seeds",
+    )
+    axis.set_yticks([-y for y in range(len(lines))])
+    axis.set_yticklabels([line if isinstance(line, str) else line.row.system for line in lines])
+    for label, line in zip(axis.get_yticklabels(), lines, strict=True):
+        if isinstance(line, str):
+            label.set(fontweight="bold", fontsize=8)
+    axis.tick_params(axis="y", length=0)
+    axis.tick_params(axis="x", labelbottom=True)
+    axis.set_ylim(-len(lines) + 0.4, 0.6)
+    axis.set_xlabel("average accuracy, %")
+    axis.set_title(variant_title(results.variant), fontsize=9, loc="left")

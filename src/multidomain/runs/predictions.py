@@ -1,0 +1,126 @@
+"""What a model answered to the rows that its training held out, kept beside the model for its report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from multidomain.data.corpus import Corpus
+from multidomain.data.splits import Split
+from multidomain.errors import ModelError
+from multidomain.files import whole_file
+from multidomain.model.model import Model
+
+ANSWERS = "held_out.jsonl"
+FEATURES = "held_out.safetensors"
+
+_ROWS_WITH_FEATURES = 2000  # as many as a picture can show
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutPredictions:
+    """Development and test rows with the model's answers.
+
+    Attributes
+    ----------
+    parts, domains, texts, labels
+        ``dev`` or ``test``, domain, text (None for a vector) and class (None if it is not known) of each row.
+    probabilities
+        Shape (rows, classes).
+    featured
+        Numbers of the rows whose features are kept.
+    shared, private
+        Their features, shape (featured, size), or None if the model has none. A private row is NaN where the domain has
+        no private features.
+    """
+
+    parts: np.ndarray
+    domains: np.ndarray
+    texts: np.ndarray
+    labels: np.ndarray
+    probabilities: np.ndarray
+    featured: np.ndarray
+    shared: np.ndarray | None
+    private: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @classmethod
+    def of(cls, model: Model, corpus: Corpus, split: Split, seed: int = 0) -> HeldOutPredictions:
+        """Return what a model answers to the development and test rows of a split."""
+        rows = np.concatenate([split.dev, split.test])
+        domains = corpus.domains[rows]
+        featured = _spread(domains, _ROWS_WITH_FEATURES, seed)
+        documents = corpus.documents[rows[featured]]
+        return cls(
+            parts=np.array(["dev"] * len(split.dev) + ["test"] * len(split.test), dtype=object),
+            domains=domains,
+            texts=corpus.documents[rows] if corpus.is_text else np.full(len(rows), None),
+            labels=corpus.labels[rows],
+            probabilities=model.predict_proba(corpus.documents[rows], list(domains)),
+            featured=featured,
+            shared=model.shared_features(documents) if len(featured) else None,
+            private=_private_features(model, documents, domains[featured]),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the answers as JSON lines, for people too, and the features as safetensors."""
+        columns = zip(self.parts, self.domains, self.labels, self.probabilities, self.texts, strict=True)
+        with whole_file(folder / ANSWERS) as temporary, temporary.open("w", encoding="utf-8") as file:
+            for part, domain, label, probabilities, text in columns:
+                answers = [round(float(p), 9) for p in probabilities]
+                line = {"part": part, "domain": domain, "label": label, "probabilities": answers, "text": text}
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        arrays = {"featured": self.featured, "shared": self.shared, "private": self.private}
+        with whole_file(folder / FEATURES) as temporary:
+            save_file({name: np.ascontiguousarray(a) for name, a in arrays.items() if a is not None}, temporary)
+
+    @classmethod
+    def load(cls, folder: Path) -> HeldOutPredictions:
+        """Read what `save` wrote."""
+        if not (folder / ANSWERS).exists() or not (folder / FEATURES).exists():
+            raise ModelError(
+                f"{folder} does not hold the answers to its held-out rows ({ANSWERS}, {FEATURES}). 'multidomain train' "
+                "leaves them there; copy the whole folder, or train again."
+            )
+        try:
+            with (folder / ANSWERS).open(encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+            arrays = load_file(folder / FEATURES)
+            columns = {name: [line[name] for line in lines] for name in ("part", "domain", "text", "label")}
+            probabilities = np.array([line["probabilities"] for line in lines])
+        except (ValueError, KeyError, TypeError, SafetensorError):
+            raise ModelError(
+                f"{folder / ANSWERS} or {FEATURES} is damaged. Copy the folder again, or train again."
+            ) from None
+        part, domain, text, label = (np.array([*values, None], dtype=object)[:-1] for values in columns.values())
+        return cls(
+            part, domain, text, label, probabilities, arrays["featured"], arrays.get("shared"), arrays.get("private")
+        )
+
+
+def _spread(domains: np.ndarray, wanted: int, seed: int) -> np.ndarray:
+    """Choose rows at random, as many of each domain as possible."""
+    names = dict.fromkeys(domains)
+    random = np.random.default_rng(seed)
+    of_each = wanted // max(1, len(names))
+    chosen = [random.permutation(np.flatnonzero(domains == name))[:of_each] for name in names]
+    return np.sort(np.concatenate([*chosen, np.empty(0, dtype=np.int64)])).astype(np.int64)
+
+
+def _private_features(model: Model, documents: np.ndarray, domains: np.ndarray) -> np.ndarray | None:
+    private: np.ndarray | None = None
+    for name in dict.fromkeys(domains):
+        here = np.flatnonzero(domains == name)
+        features = model.private_features(documents[here], name)
+        if features is not None:
+            if private is None:
+                private = np.full((len(domains), features.shape[1]), np.nan, dtype=np.float32)
+            private[here] = features
+    return private

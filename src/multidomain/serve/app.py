@@ -1,0 +1,156 @@
+"""The service put together: a model, limits and a token make an ASGI app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp
+
+from multidomain.errors import ModelError
+from multidomain.model.model import Model
+from multidomain.runs.run import METRICS
+from multidomain.serve.batching import Batcher
+from multidomain.serve.bodies import BodyLimit
+from multidomain.serve.errors import handle_faults
+from multidomain.serve.limits import Limits
+from multidomain.serve.metrics import Measured, Metrics
+from multidomain.serve.predictor import Predictor, answers_without_domain
+from multidomain.serve.routes import Service, router
+from multidomain.serve.schemas import DomainFacts, ModelFacts, Scores
+from multidomain.serve.security import OwnHostsOnly, SafeHeaders, TokenRequired
+from multidomain.serve.tables import Tables
+from multidomain.serve.workers import Worker, warnings_by_thread
+from multidomain.version import __version__
+
+_PAGE = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/server.js": ("server.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+OPEN_PATHS = (*_PAGE, "/healthz")
+_MOST_BATCHES, _MOST_TABLES, _MOST_EXPLANATIONS = 1, 8, 32
+
+
+def create_app(
+    model: Model,
+    facts: ModelFacts,
+    limits: Limits,
+    *,
+    token: str | None = None,
+    hosts: Collection[str] | None = None,
+    threads: int = 1,
+) -> SafeHeaders:
+    """Return the service as an ASGI app.
+
+    Parameters
+    ----------
+    model
+        Must read texts.
+    facts
+        What ``/v1/model`` answers; see `model_facts`.
+    token
+        What requests must carry; None asks for none.
+    hosts
+        Names under which the server is asked, see `own_hosts`; None takes any.
+    threads
+        How many threads torch may use.
+    """
+    app = FastAPI(
+        title="multidomain",
+        version=__version__,
+        description="Predictions of a multi-domain text classifier. Errors all have the shape "
+        '`{"error": {"code", "message", "details"}}`.',
+        docs_url=None,  # it would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_lifespan,
+    )
+    own = [route.path for route in router.routes if isinstance(route, APIRoute)]
+    predictor, metrics = Predictor(model), Metrics([*_PAGE, *own, "/openapi.json"])
+    predicting = Worker("batches", _MOST_BATCHES, threads=threads)
+    reading = Worker("tables", _MOST_TABLES)
+    explaining = Worker("explanations", _MOST_EXPLANATIONS, threads=threads)
+    batcher = Batcher(predictor, predicting, limits, metrics)
+    app.state.threads = (reading, explaining, predicting)
+    app.state.service = Service(
+        facts, limits, metrics, predictor, batcher, Tables(model, reading, predicting), explaining
+    )
+    handle_faults(app)
+    app.include_router(router)
+    for path, (name, media_type) in _PAGE.items():
+        app.add_api_route(path, _page(name, media_type), include_in_schema=False, methods=["GET", "HEAD"])
+    if token is not None:
+        _document_token(app)
+    inner: ASGIApp = BodyLimit(app, limits.max_body_bytes)
+    if token is not None:
+        inner = TokenRequired(inner, token, OPEN_PATHS)
+    if hosts is not None:
+        inner = OwnHostsOnly(inner, hosts)
+    return SafeHeaders(Measured(inner, metrics))
+
+
+def model_facts(folder: Path, model: Model, limits: Limits) -> ModelFacts:
+    """Return what a model folder says about its model; the scores are there if the folder holds a finished run."""
+    test: dict[str, Any] = {}
+    path = folder / METRICS
+    if path.exists():
+        try:
+            test = json.loads(path.read_text(encoding="utf-8"))["result"]["test"] or {}
+        except (ValueError, KeyError, TypeError):
+            raise ModelError(f"{path} is damaged. Remove it to serve the model without its scores.") from None
+    scores = {
+        score["domain"]: Scores(**{n: score[n] for n in Scores.model_fields}) for score in test.get("domains", [])
+    }
+    return ModelFacts(
+        name=folder.resolve().name,
+        method=model.method_name,
+        version=__version__,
+        classes=[str(name) for name in model.classes],
+        domains=[
+            DomainFacts(name=name, labelled=name in model.labelled_domains, test=scores.get(name))
+            for name in model.domains
+        ],
+        answers_without_domain=answers_without_domain(model),
+        accuracy=test.get("accuracy"),
+        limits=limits.model_dump(include={"max_body_bytes", "max_texts", "max_text_length", "max_explain_length"}),
+    )
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    batcher = app.state.service.batcher
+    await batcher.start()
+    with warnings_by_thread():
+        yield
+        await batcher.close()
+        for thread in app.state.threads:
+            thread.close()
+
+
+def _page(name: str, media_type: str) -> Any:
+    content = resources.files("multidomain.serve").joinpath("page", name).read_bytes()
+
+    async def page() -> Response:
+        return Response(content, headers={"Content-Type": f"{media_type}; charset=utf-8"})
+
+    return page
+
+
+def _document_token(app: FastAPI) -> None:
+    """Say in the OpenAPI document that a token is needed; it is checked before any endpoint is reached."""
+    document = app.openapi()
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, operations in document["paths"].items():
+        if path not in OPEN_PATHS:
+            for operation in operations.values():
+                operation["security"] = [{"token": []}]

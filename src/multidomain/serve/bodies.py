@@ -1,0 +1,153 @@
+"""Bodies of requests: never read beyond their limit, and their texts checked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from multidomain.errors import counted
+from multidomain.serve.errors import ApiError, too_busy
+from multidomain.serve.limits import Limits
+
+_LINGER_SECONDS = 2.0
+_MOST_BODIES = 16  # of the largest size, of all requests together
+
+
+def check_texts(texts: Sequence[str], limits: Limits, *, is_list: bool) -> None:
+    """Refuse the texts of a request if they are too many, too long or blank.
+
+    Parameters
+    ----------
+    is_list
+        Whether the request holds a list, for the message.
+    """
+    if len(texts) > limits.max_texts:
+        raise ApiError(
+            422,
+            "too_many_texts",
+            f"'texts' holds {counted(len(texts), 'text')}, and at most {limits.max_texts:,} are taken at once. "
+            "Send several requests, or a table to /v1/predict/csv.",
+            details={"max_texts": limits.max_texts},
+        )
+    for i, text in enumerate(texts):
+        where = f"'texts[{i}]'" if is_list else "'text'"
+        check_length(text, where, limits.max_text_length)
+        if not text.strip():
+            raise ApiError(422, "blank_text", f"{where} is blank. Give it some words, or leave it out.")
+
+
+def check_length(text: str, where: str, longest: int) -> None:
+    """Refuse a text that is too long for what is asked."""
+    if len(text) > longest:
+        raise ApiError(
+            422,
+            "text_too_long",
+            f"{where} has {len(text):,} characters, and at most {longest:,} are taken here. Shorten or split it.",
+            details={"max_length": longest},
+        )
+
+
+@dataclass
+class _Body:
+    """What was read of a body so far."""
+
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    is_more: bool = True
+
+    def take(self, message: Message) -> None:
+        """Add what has come."""
+        self.parts.append(message.get("body", b""))
+        self.size += len(self.parts[-1])
+        self.is_more = message.get("more_body", False)
+
+
+class _ClientLeft(Exception):
+    """Nobody waits for an answer."""
+
+
+class BodyLimit:
+    """Reads the body of each request before the app sees it, and refuses one that is too large.
+
+    A length that is announced is refused at once, and one that is not (chunked) as soon as it is exceeded. What all
+    requests together hold is bounded too.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+        self._held = 0  # bytes of requests that are not answered yet
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = _Body()
+        try:
+            await self._read(body, int(dict(scope["headers"]).get(b"content-length", b"0")), receive)
+            await self._app(scope, _replayed(b"".join(body.parts), receive), send)
+        except ApiError as error:
+            await _refuse(error, body, scope, receive, send)
+        except _ClientLeft:
+            pass
+        finally:
+            self._held -= body.size
+
+    async def _read(self, body: _Body, announced: int, receive: Receive) -> None:
+        """Gather a body, unless it becomes too large."""
+        if announced > self._max_bytes:
+            raise self._too_large()
+        while body.is_more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _ClientLeft
+            self._held -= body.size
+            body.take(message)
+            self._held += body.size
+            if body.size > self._max_bytes:
+                raise self._too_large()
+            if body.size and self._held > _MOST_BODIES * self._max_bytes:
+                raise too_busy("Other requests have sent too much that is not answered yet.")
+
+    def _too_large(self) -> ApiError:
+        return ApiError(
+            413,
+            "body_too_large",
+            f"The body is larger than {self._max_bytes:,} bytes. Send it in parts, or start the server with a larger "
+            "--max-body-bytes.",
+            details={"max_body_bytes": self._max_bytes},
+        )
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return what hands over a body that was read already, and then what comes after it."""
+    parts = [body]
+
+    async def receive_again() -> Message:
+        return {"type": "http.request", "body": parts.pop(), "more_body": False} if parts else await receive()
+
+    return receive_again
+
+
+async def _refuse(error: ApiError, body: _Body, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request whose body may not have been read to its end."""
+
+    async def send_but_the_end(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        else:
+            message = {**message, "more_body": True}
+        await send(message)
+
+    await error.response()(scope, receive, send_but_the_end)
+    # A client that still sends would lose the answer if the connection were closed on it. What comes is thrown away,
+    # and not for long.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while body.is_more and (message := await receive())["type"] == "http.request":
+                body.is_more = message.get("more_body", False)
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,59 @@
+"""What the OpenAPI document shows beside the schemas: examples of requests, and the errors there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multidomain.serve.schemas import ErrorResponse
+
+PREDICT: dict[str, Any] = {
+    "one text": {"value": {"text": "a delightful novel", "domain": "books"}},
+    "no domain": {"value": {"text": "simply superb", "domain": None}},
+    "several texts of one domain": {"value": {"texts": ["well made", "fell apart"], "domain": "kitchen"}},
+    "one text in several domains": {
+        "value": {"texts": ["light", "light"], "domains": ["books", "shoes"], "unknown_domain": "shared"}
+    },
+}
+EXPLAIN: dict[str, Any] = {
+    "the answer": {"value": {"text": "a delightful novel", "domain": "books"}},
+    "no domain": {"value": {"text": "a delightful novel, and light", "domain": None}},
+}
+TABLE: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "text/csv": {
+                "schema": {"type": "string"},
+                "example": "text,domain\na delightful novel,books\nit fell apart,kitchen\n",
+            }
+        },
+    }
+}
+
+_MESSAGES = {
+    401: ("The token is missing or wrong.", "unauthorized", "This server asks for a token."),
+    413: ("The body is too large.", "body_too_large", "The body is larger than 10,000,000 bytes."),
+    421: (
+        "Without a token the server answers only under its own names, such as localhost.",
+        "unknown_host",
+        "This server has no token, so it answers only as 'localhost', '127.0.0.1', '[::1]'.",
+    ),
+    422: ("The request cannot be used; the message says where and why.", "blank_text", "'text' is blank."),
+    503: ("Too much waits already; try again after a moment.", "too_busy", "2,000 texts of other requests wait."),
+}
+_HEADERS = {401: "WWW-Authenticate", 503: "Retry-After"}
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the descriptions of some error answers."""
+    described: dict[int | str, dict[str, Any]] = {}
+    for status in statuses:
+        description, code, message = _MESSAGES[status]
+        described[status] = {
+            "model": ErrorResponse,
+            "description": description,
+            "content": {"application/json": {"example": {"error": {"code": code, "message": message}}}},
+        }
+        if status in _HEADERS:
+            described[status]["headers"] = {_HEADERS[status]: {"schema": {"type": "string"}, "required": True}}
+    return described

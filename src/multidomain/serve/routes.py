@@ -1,0 +1,150 @@
+"""The endpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Depends, Query, Request
+from fastapi.responses import JSONResponse, Response
+
+from multidomain.data.columns import Columns
+from multidomain.serve import examples
+from multidomain.serve.batching import Batcher
+from multidomain.serve.bodies import check_length, check_texts
+from multidomain.serve.errors import ApiError
+from multidomain.serve.limits import Limits
+from multidomain.serve.metrics import CONTENT_TYPE, Metrics
+from multidomain.serve.predictor import Predictor
+from multidomain.serve.schemas import (
+    ExplainRequest,
+    ExplainResponse,
+    Health,
+    ModelFacts,
+    OnUnknown,
+    PredictRequest,
+    PredictResponse,
+    prediction_json,
+)
+from multidomain.serve.tables import TableOptions, Tables, warnings_header
+from multidomain.serve.workers import Worker
+
+router = APIRouter()
+
+
+@dataclass(frozen=True)
+class Service:
+    """What the endpoints work with."""
+
+    facts: ModelFacts
+    limits: Limits
+    metrics: Metrics
+    predictor: Predictor
+    batcher: Batcher
+    tables: Tables
+    explaining: Worker
+
+
+async def _service(request: Request) -> Service:
+    return request.app.state.service
+
+
+Serving = Annotated[Service, Depends(_service)]
+
+
+@router.post("/v1/predict", response_model=PredictResponse, responses=examples.errors(401, 413, 421, 422, 503))
+async def predict(asked: Annotated[PredictRequest, Body(openapi_examples=examples.PREDICT)], service: Serving) -> Any:
+    """Predict one text or several, with a domain for all (`domain`) or for each (`domains`)."""
+    question = asked.question()
+    check_texts(question.texts, service.limits, is_list=not asked.is_one)
+    answers = await service.batcher.predict(question)
+    service.metrics.predicted(len(answers))
+    classes = service.predictor.model.classes
+    return JSONResponse({"predictions": [prediction_json(answer, classes) for answer in answers]})
+
+
+@router.post("/v1/explain", response_model=ExplainResponse, responses=examples.errors(401, 413, 421, 422, 503))
+async def explain(asked: Annotated[ExplainRequest, Body(openapi_examples=examples.EXPLAIN)], service: Serving) -> Any:
+    """Say what each word of a text adds to the answer, through shared and through private features."""
+    check_length(asked.text, "'text'", service.limits.max_explain_length)
+    check_texts([asked.text], service.limits, is_list=False)
+    job = partial(service.predictor.explain, asked.text, asked.domain, asked.target, asked.unknown_domain)
+    return JSONResponse(await service.explaining.run(job))
+
+
+@router.post(
+    "/v1/predict/csv",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The table with the columns prediction and confidence added.",
+            "content": {"text/csv": {"example": "text,domain,prediction,confidence\nsuperb,books,positive,0.981234\n"}},
+            "headers": {
+                "Multidomain-Rows": {"schema": {"type": "string"}, "description": "How many rows there are."},
+                "Multidomain-Rows-Without-Text": {
+                    "schema": {"type": "string"},
+                    "description": "How many of them had no text, and so got no prediction.",
+                },
+                "Multidomain-Warnings": {
+                    "schema": {"type": "string"},
+                    "description": "What the model had to say: a JSON list of texts, cut to some 4 kB.",
+                },
+            },
+        },
+        **examples.errors(401, 413, 421, 422, 503),
+    },
+    openapi_extra=examples.TABLE,
+)
+async def predict_csv(
+    request: Request,
+    service: Serving,
+    domain: Annotated[str | None, Query(description="Domain of all rows, in place of a domain column.")] = None,
+    text_column: Annotated[str | None, Query(description="Column with the text, if it is not found.")] = None,
+    domain_column: Annotated[str | None, Query(description="Column with the domain, if it is not found.")] = None,
+    probabilities: Annotated[bool, Query(description="Add a column for each class.")] = False,
+    unknown_domain: Annotated[OnUnknown, Query()] = "shared",
+    encoding: Annotated[Literal["utf-8", "cp1252", "latin-1", "utf-16"], Query()] = "utf-8",
+) -> Response:
+    """Send a CSV as the body, and get it back with predictions, as `multidomain predict` writes it."""
+    if request.headers.get("content-type", "").startswith("multipart/"):
+        raise ApiError(
+            422,
+            "invalid_table",
+            "The body is a form (multipart). Send the CSV itself: curl -H 'Content-Type: text/csv' --data-binary @FILE",
+        )
+    options = TableOptions(
+        Columns(text=text_column, domain=domain_column), domain, probabilities, unknown_domain, encoding
+    )
+    table = await service.tables.predict(await request.body(), options)
+    service.metrics.predicted(table.rows - table.without_text)
+    headers = {"Multidomain-Rows": str(table.rows), "Multidomain-Rows-Without-Text": str(table.without_text)}
+    if table.warnings:
+        headers["Multidomain-Warnings"] = warnings_header(table.warnings)
+    return Response(table.content, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@router.get("/v1/model", response_model=ModelFacts, responses=examples.errors(401, 421))
+async def model(service: Serving) -> Any:
+    """Describe the model: method, classes, domains and how good it was in each."""
+    return service.facts
+
+
+@router.head("/healthz", include_in_schema=False)
+@router.get("/healthz", response_model=Health, responses=examples.errors(421))
+async def healthz() -> Any:
+    """Tell that the server answers; needs no token."""
+    return {"status": "ok"}
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={
+        200: {"description": "Prometheus text format.", "content": {"text/plain": {}}},
+        **examples.errors(401, 421),
+    },
+)
+async def metrics(service: Serving) -> Response:
+    """Count and time requests, in the text format of Prometheus."""
+    return Response(service.metrics.text(service.batcher.n_waiting), headers={"Content-Type": CONTENT_TYPE})

@@ -1,0 +1,103 @@
+"""A server that answers all it has accepted before it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+import uvicorn
+
+from multidomain.errors import ConfigError
+from multidomain.serve.security import SafeHeaders
+
+_GRACE_SECONDS = 30  # for requests that are being answered
+_FAREWELL_SECONDS = 1.0  # for connections that may still have sent one
+_KEEP_ALIVE_SECONDS = 65  # longer than clients keep theirs, so that they and not we close idle connections
+_BACKLOG = 2048
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to an address, or say why that cannot be."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror:
+        raise ConfigError(f"'{host}' is no address of this machine. Use 127.0.0.1, 0.0.0.0 or its name.") from None
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+        listener.listen(_BACKLOG)  # here and not later, so that a port in use is found before the model is loaded
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"Cannot listen on {host}, port {port}: {(error.strerror or str(error)).lower()}. Choose another port "
+            "with --port, or any free one with --port 0."
+        ) from None
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return where a browser finds the server."""
+    host, port = listener.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, with a farewell.
+
+    Uvicorn closes idle connections at once when it stops, and with its socket those that it has not accepted yet. A
+    request that is already on its way through either gets no answer. Here all that wait are accepted first; then every
+    answer says that the connection ends, and for a moment connections are left open to be asked once more.
+    """
+
+    def __init__(self, app: SafeHeaders, listener: socket.socket, ready: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            app,
+            ws="none",
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        super().__init__(config)
+        self._app = app
+        self._listener = listener
+        self._ready = ready
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        super().run(sockets or [self._listener])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.stopping = True
+        await self._accept_the_last(sockets or [])
+        until = asyncio.get_running_loop().time() + _FAREWELL_SECONDS
+        while self.server_state.connections and asyncio.get_running_loop().time() < until and not self.force_exit:
+            await asyncio.sleep(0.01)
+        await super().shutdown(sockets)
+
+    async def _accept_the_last(self, sockets: list[socket.socket]) -> None:
+        """Accept the connections that wait, and no more from then on."""
+        accepted = []
+        for listener in sockets:
+            with suppress(OSError):  # there are no more
+                while True:
+                    accepted.append(listener.accept()[0])
+        for server in self.servers:
+            server.close()
+        for connection in accepted:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+
+    def _protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )

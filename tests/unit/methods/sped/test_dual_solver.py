@@ -1,0 +1,133 @@
+"""The support vector machine with shared and private weights, against liblinear on copies of the features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.svm import LinearSVC
+
+from multidomain.methods.sped.dual_solver import solve_two_views
+
+N, N_DOMAINS, COLUMNS, SIZE = 60, 3, 7, 4
+Solution = tuple[np.ndarray, np.ndarray, float]
+
+
+def make_rows(size: int = SIZE) -> dict[str, Any]:
+    """Rows of domains 0 and 2, some on the wrong side, with very different costs; domain 1 has none."""
+    random = np.random.default_rng(0)
+    words = random.normal(size=(N, COLUMNS)) * (random.random((N, COLUMNS)) < 0.5)
+    dense = random.normal(size=(N, size))
+    d = random.choice([0, 2], size=N)
+    slope = random.normal(size=COLUMNS) + (d == 2)[:, None] * random.normal(size=COLUMNS)
+    y = np.where((words * slope).sum(axis=1) + dense.sum(axis=1) + random.normal(size=N) > 0.5, 1, -1)
+    cost = 10 ** random.uniform(-2, 0.5, size=N)
+    return {"sparse": csr_matrix(words), "dense": dense, "d": d, "y": y, "cost": cost}
+
+
+def solve(rows: dict[str, Any], private: float, **options: Any) -> Solution:
+    tight = {"tolerance": 1e-6, "max_passes": 5_000, **options}
+    return solve_two_views(**rows, n_domains=N_DOMAINS, private=private, **tight)
+
+
+def both_views(rows: dict[str, Any]) -> np.ndarray:
+    return np.hstack([rows["sparse"].toarray(), rows["dense"]])
+
+
+def liblinear(rows: dict[str, Any], private: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Shared weights, private weights by domain, bias: from one more copy of each row, in the place of its domain."""
+    phi = both_views(rows)
+    copies = [phi, *(np.sqrt(private) * phi * (rows["d"] == d)[:, None] for d in range(N_DOMAINS))]
+    machine = LinearSVC(loss="squared_hinge", intercept_scaling=1, C=1, dual=True, tol=1e-10, max_iter=1_000_000)
+    machine.fit(np.hstack(copies), rows["y"], sample_weight=rows["cost"])
+    w, *v = machine.coef_.reshape(1 + N_DOMAINS, -1)
+    return w, np.sqrt(private) * np.array(v), float(machine.intercept_[0])
+
+
+def objective(rows: dict[str, Any], private: float, w: np.ndarray, v: np.ndarray, bias: float) -> float:
+    total = 0.5 * (w @ w + bias**2) + (sum(v_d @ v_d for v_d in v) / (2 * private) if private else 0)
+    for phi, d, y, cost in zip(both_views(rows), rows["d"], rows["y"], rows["cost"], strict=True):
+        total += cost * max(0.0, 1 - y * (phi @ (w + v[d]) + bias)) ** 2
+    return float(total)
+
+
+@pytest.mark.parametrize("size", [SIZE, 0])
+@pytest.mark.parametrize("private", [0.0, 0.5, 1.0, 4.0])
+def test_the_solution_is_liblinear_s_on_copies_of_the_features(private: float, size: int):
+    rows = make_rows(size)
+    of_words, of_dense, bias = solve(rows, private)
+    assert (of_words.shape, of_dense.shape) == ((1 + N_DOMAINS, COLUMNS), (1 + N_DOMAINS, size))
+    w, *v = np.hstack([of_words, of_dense])
+    expected = liblinear(rows, private)
+    np.testing.assert_allclose(w, expected[0], atol=2e-4)
+    np.testing.assert_allclose(v, expected[1], atol=2e-4)
+    assert bias == pytest.approx(expected[2], abs=2e-4) and abs(bias) > 0.05
+    least = objective(rows, private, *expected)
+    assert objective(rows, private, w, np.array(v), bias) == pytest.approx(least, rel=1e-5)
+    assert least < 0.8 * objective(rows, private, 0 * w, 0 * np.array(v), 0.0)
+
+
+def test_the_tolerance_of_every_day_is_near():
+    rows = make_rows()
+    phi = both_views(rows)
+
+    def scores(solution: Solution) -> np.ndarray:
+        of_words, of_dense, bias = solution
+        w, *v = np.hstack([of_words, of_dense])
+        return (phi * (w + np.array(v)[rows["d"]])).sum(axis=1) + bias
+
+    usual = solve_two_views(**rows, n_domains=N_DOMAINS, private=0.5)
+    np.testing.assert_allclose(scores(usual), scores(solve(rows, 0.5)), atol=0.05)
+
+
+def test_without_private_weights_domains_do_not_matter():
+    rows = make_rows()
+    of_words, of_dense, bias = solve(rows, 0.0)
+    np.testing.assert_array_equal(of_words[1:], 0)
+    np.testing.assert_array_equal(of_dense[1:], 0)
+    together = solve({**rows, "d": np.zeros(N, int)}, 0.0)
+    for found, expected in zip((of_words, of_dense, bias), together, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_domain_without_rows_has_no_private_weights():
+    of_words, of_dense, _ = solve(make_rows(), 1.0)
+    np.testing.assert_array_equal(of_words[2], 0)
+    np.testing.assert_array_equal(of_dense[2], 0)
+    assert min(np.abs(of_words[[1, 3]]).max(axis=1)) > 0.05
+
+
+def test_the_order_of_domains_does_not_matter():
+    rows = make_rows()
+    new_code = np.array([2, 0, 1])
+    before = solve(rows, 0.7)
+    after = solve({**rows, "d": new_code[rows["d"]]}, 0.7)
+    place = np.r_[0, 1 + new_code]
+    for part in (0, 1):
+        np.testing.assert_array_equal(after[part][place], before[part])
+    assert after[2] == before[2]
+
+
+def test_the_order_of_rows_does_not_matter():
+    rows = make_rows()
+    order = np.random.default_rng(1).permutation(N)
+    before = solve(rows, 0.7)
+    after = solve({name: value[order] for name, value in rows.items()}, 0.7)
+    for found, expected in zip(after, before, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-4)
+
+
+def test_the_same_rows_give_the_same_bits():
+    first, second = (solve_two_views(**make_rows(), n_domains=N_DOMAINS, private=0.5) for _ in range(2))
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_cost_of_2_is_the_row_twice():
+    rows = make_rows()
+    twice = {name: (value[np.r_[0, np.arange(N)]]) for name, value in rows.items()}
+    heavy = {**rows, "cost": rows["cost"] * np.r_[2, np.ones(N - 1)]}
+    for found, expected in zip(solve(heavy, 0.5), solve(twice, 0.5), strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-4)

@@ -1,0 +1,357 @@
+"""SPED: each of its parts alone against liblinear and loops, what it may learn from, and which values it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from scipy.special import softmax
+from sklearn.svm import LinearSVC
+
+from multidomain.errors import ConfigError
+from multidomain.methods.base import Task
+from multidomain.methods.data import Examples, TrainingData
+from multidomain.methods.registry import method_entry
+from multidomain.methods.sped.evidence import class_evidence
+from multidomain.methods.sped.method import SPED, SPEDSettings
+from multidomain.nn.sparse import SparseMatrix
+
+COLUMNS, DOMAINS, LABELLED = 8, 3, (0, 2)  # domain 1 has no labels
+WORDS_ALONE = {"denoised": 0, "C": 0.5}
+
+
+def sparse(x: np.ndarray) -> SparseMatrix:
+    return SparseMatrix(csr_matrix(x))
+
+
+def random_text(n: int, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    x = (random.random((n, COLUMNS)) + 0.1) * (random.random((n, COLUMNS)) < 0.5)
+    x[:, 0] += 0.1  # so that no row is empty
+    return x
+
+
+def answers_to(x: np.ndarray, d: np.ndarray, n_classes: int) -> np.ndarray:
+    """Classes, which depend on the words a bit differently in each domain, and are sometimes wrong."""
+    random = np.random.default_rng(9)
+    slope = random.normal(size=(COLUMNS, n_classes)) + 0.7 * random.normal(size=(DOMAINS, COLUMNS, n_classes))
+    noise = 0.2 * random.normal(size=(len(x), n_classes))
+    return (np.einsum("ij,ijc->ic", x - 0.4, slope[d]) + noise).argmax(axis=1)
+
+
+def make_data(
+    n_classes: int = 2,
+    n_dev: int = 0,
+    unlabelled: np.ndarray | None = None,
+    d_unlabelled: Any = 1,
+    weight: np.ndarray | None = None,
+) -> TrainingData:
+    """40 labelled rows, which are among the text, and the text of a domain without labels."""
+    x, d = random_text(40, 0), np.tile(LABELLED, 20)
+    y = answers_to(x, d, n_classes)
+    assert set(y) == set(range(n_classes))
+    more = random_text(30, 1) if unlabelled is None else unlabelled
+    text = Examples(sparse(np.vstack([x, more])), np.r_[d, np.broadcast_to(d_unlabelled, len(more))])
+    x_dev, d_dev = random_text(n_dev, 2), np.resize(LABELLED, n_dev)
+    dev = Examples(sparse(x_dev), d_dev, answers_to(x_dev, d_dev, n_classes))
+    task = Task(COLUMNS, n_classes, ("a", "b", "c"), LABELLED)
+    has_label = np.arange(len(text)) < 40
+    return TrainingData(task, tuple("xyz"[:n_classes]), Examples(sparse(x), d, y, weight), text, dev, has_label)
+
+
+def untold(*_: Any) -> None:
+    pass
+
+
+def fitted(data: TrainingData, **settings: Any) -> SPED:
+    method = SPED(data.task, SPEDSettings.parse(settings))
+    method.fit(data, untold)
+    return method
+
+
+def logits(method: SPED, x: np.ndarray, d: int | None) -> np.ndarray:
+    return method.logits(sparse(x).take(np.arange(len(x))), d).numpy()
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+class Machine:
+    """Support vector machines on explicit copies of the features, one against the rest.
+
+    `p`, shape (rows, classes), says how sure each label is.
+    """
+
+    def __init__(self, phi: np.ndarray, d: np.ndarray, p: np.ndarray, cost: np.ndarray, private: float):
+        copies = [phi, *(np.sqrt(private) * phi * (d == code)[:, None] for code in range(DOMAINS))]
+        weight, bias = [], []
+        for target in p.T[1:] if p.shape[1] == 2 else p.T:
+            machine = LinearSVC(C=1, dual=True, tol=1e-8, max_iter=100_000)
+            machine.fit(np.hstack(copies), target > 0.5, sample_weight=cost * np.abs(2 * target - 1))
+            w, *v = machine.coef_.reshape(1 + DOMAINS, -1)
+            weight.append(np.stack([w, *(w + np.sqrt(private) * v_d for v_d in v)]))
+            bias.append(machine.intercept_[0])
+        self.weight, self.bias = np.stack(weight, axis=-1), np.array(bias)
+
+    def logits(self, phi: np.ndarray, d: int | None) -> np.ndarray:
+        scores = phi @ self.weight[0 if d is None else 1 + d] + self.bias
+        return scores * [-0.5, 0.5] if scores.shape[1] == 1 else scores
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("length", [0.0, 0.7])
+@pytest.mark.parametrize("private", [0.0, 0.5])
+def test_the_first_fit_is_a_support_vector_machine_on_both_views(n_classes: int, length: float, private: float):
+    data = make_data(n_classes)
+    second = {"denoised": 3, "denoised_words": 5, "denoised_length": length}
+    method = fitted(data, rounds=0, C=0.5, evidence=0.4, private=private, **second)
+
+    def phi(x: np.ndarray) -> np.ndarray:
+        _, denoised = method.views.of(Examples(sparse(x), np.zeros(len(x), int)))  # see the tests of views
+        return np.hstack([unit(x * (0.6 + 0.4 * class_evidence(data.labelled, n_classes))), length * denoised])
+
+    rows = data.labelled
+    machine = Machine(phi(rows.x.matrix().toarray()), rows.d, np.eye(n_classes)[rows.y], np.full(40, 0.5), private)
+    new = random_text(25, 3)
+    for d in (None, 0, 1, 2):
+        expected = machine.logits(phi(new), d)
+        assert np.abs(expected).max() > 0.3
+        np.testing.assert_allclose(logits(method, new, d), expected, atol=0.02)
+    apart = np.abs(logits(method, new, 0) - logits(method, new, 2)).max()
+    assert apart > 0.15 if private else apart == 0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_round_learns_from_answers_as_far_as_they_are_sure(n_classes: int):
+    data = make_data(n_classes)
+    settings = {**WORDS_ALONE, "evidence": 0.0, "private": 0.5, "trust": 0.8, "match_shares": False}
+    method = fitted(data, rounds=1, **settings)
+    rows, cost = data.labelled, np.full(40, 0.5)
+    known, own = unit(rows.x.matrix().toarray()), unit(random_text(30, 1))
+    first = Machine(known, rows.d, np.eye(n_classes)[rows.y], cost, 0.5)
+    p = softmax(first.logits(own, 1), axis=1)
+    both, d = np.vstack([known, own]), np.r_[rows.d, np.ones(30, int)]
+    second = Machine(both, d, np.vstack([np.eye(n_classes)[rows.y], p]), np.r_[cost, np.full(30, 0.8 * 0.5)], 0.5)
+    new = random_text(25, 3)
+    assert np.abs(second.logits(unit(new), 1) - first.logits(unit(new), 1)).max() > 0.1
+    for code in (None, 0, 1, 2):
+        np.testing.assert_allclose(logits(method, new, code), second.logits(unit(new), code), atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("evidence", 2, r"less than or equal to 1, got 2\."),
+        ("evidence", -0.1, r"greater than or equal to 0, got -0\.1\."),
+        ("private", -1, r"greater than or equal to 0, got -1\."),
+        ("denoised", -1, r"greater than or equal to 0, got -1\."),
+        ("denoised_length", -1, r"greater than or equal to 0, got -1\."),
+        ("noise", 1, r"less than 1, got 1\."),
+        ("noise", 0, r"greater than or equal to 0.01, got 0\."),
+        ("denoised_words", 0, r"greater than or equal to 1, got 0\."),
+        ("rounds", -1, r"greater than or equal to 0, got -1\."),
+        ("rounds", 1.5, r"got 1\.5\."),
+        ("trust", 0, r"greater than 0, got 0\."),
+        ("match_shares", "perhaps", r"got 'perhaps'\."),
+        ("C", 0, r"greater than 0, got 0\."),
+        ("C", float("inf"), r"got inf\."),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(name: str, value: Any, message: str):
+    with pytest.raises(ConfigError, match=rf"^Invalid settings of method 'sped':\n  - '{name}': .*{message}$"):
+        method_entry("sped").settings({name: value})
+
+
+def test_a_mistyped_setting_brings_the_near_one():
+    with pytest.raises(ConfigError, match=r"'evidense' is not a setting\. Did you mean 'evidence'\?"):
+        method_entry("sped").settings({"evidense": 1})
+
+
+def test_without_denoising_there_is_no_second_view():
+    told: list[Mapping[str, Any]] = []
+    data = make_data(n_dev=20)
+    method = SPED(data.task, SPEDSettings(denoised=0))
+    chosen = method.fit(data, lambda values, _: told.append(values))
+    assert method.views.projection.numel() == method.denoised_weight.numel() == 0
+    first = [values for values in told if "round" not in values]
+    assert {values["length"] for values in first} == {chosen["length"]} == {0.0}
+    assert [values["C"] for values in first] == [0.1, 0.3, 1.0, 3.0]
+
+
+def test_without_evidence_words_weigh_what_they_did():
+    data = make_data()
+    np.testing.assert_array_equal(fitted(data, evidence=0).views.evidence, np.ones(COLUMNS))
+    assert fitted(data, evidence=0.5).views.evidence.std() > 0.05
+
+
+def same_state(a: SPED, b: SPED) -> bool:
+    return all(torch.equal(value, b.state_dict()[name]) for name, value in a.state_dict().items())
+
+
+def test_without_rounds_and_denoising_text_without_labels_is_not_looked_at():
+    some, other = make_data(), make_data(unlabelled=random_text(17, 5))
+    assert same_state(fitted(some, rounds=0, **WORDS_ALONE), fitted(other, rounds=0, **WORDS_ALONE))
+    assert not same_state(fitted(some, rounds=1, **WORDS_ALONE), fitted(other, rounds=1, **WORDS_ALONE))
+    x = random_text(10, 3)
+    method = fitted(some, rounds=0, **WORDS_ALONE)
+    np.testing.assert_array_equal(logits(method, x, 1), logits(method, x, None))
+
+
+def test_text_of_labelled_domains_is_not_learnt_from_its_answers():
+    alone = make_data(unlabelled=random_text(0, 1))
+    more = make_data(unlabelled=random_text(30, 5), d_unlabelled=np.tile(LABELLED, 15))
+    assert same_state(fitted(alone, rounds=3, **WORDS_ALONE), fitted(more, rounds=3, **WORDS_ALONE))
+
+
+def test_denoising_learns_from_all_text():
+    some, other = make_data(), make_data(unlabelled=random_text(17, 5))
+    a, b = (fitted(data, rounds=0, denoised=3, C=0.5) for data in (some, other))
+    assert (a.views.projection - b.views.projection).abs().max() > 1e-3
+
+
+def skewed_domain(n_dev: int = 0) -> tuple[TrainingData, np.ndarray, np.ndarray]:
+    """Words 0 and 1 tell the classes. Domain b has word 1 in every document, of both classes, so it looks like class 1.
+
+    Its documents of class 0 have more of word 0 than the others, though.
+    """
+    y = np.tile([0, 1], 20)
+    labelled = np.eye(3)[y] + [0, 0, 0.3]
+    random = np.random.default_rng(0)
+    new = np.stack([np.where(y == 0, 0.6, 0.2) + 0.05 * random.random(40), np.ones(40), np.full(40, 0.3)], axis=1)
+    text = Examples(sparse(np.vstack([labelled, new])), np.repeat([0, 1], 40))
+    rows = Examples(sparse(labelled), np.zeros(40, int), y)
+    task = Task(3, 2, ("a", "b"), (0,))
+    return TrainingData(task, ("x", "y"), rows, text, rows.where(np.arange(n_dev)), text.d == 0), new, y
+
+
+@pytest.mark.parametrize("n_dev", [0, 20])  # all of which are answered rightly, so that scores are scaled up a lot
+def test_matched_shares_make_skewed_answers_balanced(n_dev: int):
+    data, new, y = skewed_domain(n_dev)
+    first = fitted(data, rounds=0, C=1.0, denoised=0)
+    assert (logits(first, new, 1).argmax(axis=1) == 1).all()
+    unmatched = fitted(data, rounds=5, C=1.0, denoised=0, match_shares=False)
+    assert (logits(unmatched, new, 1).argmax(axis=1) == 1).all()
+    matched = fitted(data, rounds=5, C=1.0, denoised=0, trust=1.0, private=4.0)
+    np.testing.assert_array_equal(logits(matched, new, 1).argmax(axis=1), y)
+    known = data.labelled.x.matrix().toarray()
+    np.testing.assert_array_equal(logits(matched, known, 0).argmax(axis=1), data.labelled.y)
+
+
+def test_a_domain_that_was_not_in_training_has_shared_weights_alone():
+    data = make_data()
+    method = fitted(data, rounds=2, denoised=3, C=0.5, denoised_length=0.7)
+    x = random_text(10, 3)
+    words, denoised = method.views.of(Examples(sparse(x), np.zeros(10, int)))
+    expected = words @ method.weight[0].numpy() + denoised @ method.denoised_weight[0].numpy() + method.bias.numpy()
+    np.testing.assert_allclose(logits(method, x, None), expected, atol=1e-5)
+    for d in range(DOMAINS):
+        assert np.abs(logits(method, x, d) - expected).max() > 0.02
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("d", [None, 0, 1, 2])
+def test_views_of_the_shared_and_the_private_part(d: int | None, n_classes: int):
+    method = fitted(make_data(n_classes), denoised=3, C=0.5, denoised_length=0.7)
+    a, b = (sparse(random_text(10, seed)).take(np.arange(10)) for seed in (3, 4))
+    torch.testing.assert_close(method.logits_of_views(a, a, d), method.logits(a, d))
+    private = method.logits(b, d) - method.logits(b, None)
+    torch.testing.assert_close(method.logits_of_views(a, b, d), method.logits(a, None) + private)
+
+
+def test_what_is_kept_is_all_that_predicts():
+    data = make_data(3, n_dev=20)
+    settings = {"denoised": 3, "denoised_words": 5}
+    method = fitted(data, **settings)
+    other = SPED(data.task, SPEDSettings(**settings))
+    other.load_state_dict(method.state_dict())
+    x = random_text(10, 3)
+    for d in (None, 0, 1, 2):
+        np.testing.assert_array_equal(logits(other, x, d), logits(method, x, d))
+
+
+def test_without_development_rows_the_preferred_values_are_taken():
+    data = make_data()
+    told: list[tuple[Mapping[str, Any], float | None]] = []
+    method = SPED(data.task, SPEDSettings(denoised=3))
+    chosen = method.fit(data, lambda values, accuracy: told.append((values, accuracy)))
+    assert chosen == {"length": 0.7, "C": 0.1}
+    assert told[0] == (chosen, None)
+
+
+def test_what_is_tried_on_development_rows():
+    data = make_data(n_dev=60)
+    told: list[tuple[Mapping[str, Any], float | None]] = []
+    method = SPED(data.task, SPEDSettings(denoised=3, rounds=2))
+    chosen = method.fit(data, lambda values, accuracy: told.append((values, accuracy)))
+    pairs = [(values["length"], values["C"]) for values, _ in told[:-2]]
+    assert pairs == [(length, C) for length in (0.7, 0.0) for C in (0.1, 0.3, 1.0, 3.0)]
+    assert [values for values, _ in told[-2:]] == [{"round": number, **chosen} for number in (1, 2)]
+    kept = [logits(method, data.dev.x.matrix().toarray(), d).argmax(axis=1) for d in range(DOMAINS)]
+    right = [(kept[d] == data.dev.y)[data.dev.d == d].mean() for d in LABELLED]
+    assert told[-1][1] == pytest.approx(np.mean(right))
+    given = SPED(data.task, SPEDSettings(denoised=3, rounds=0, C=2.0, denoised_length=0.3))
+    assert given.fit(data, untold) == {"length": 0.3, "C": 2.0}
+
+
+def test_the_best_values_are_taken_where_all_domains_have_labels_and_preferred_ones_otherwise():
+    data = make_data(n_dev=60)
+    chosen = {}
+    for labelled in (LABELLED, (0, 1, 2)):
+        task = Task(COLUMNS, 2, data.task.domains, labelled)
+        told: list[tuple[Mapping[str, Any], float | None]] = []
+        chosen[labelled] = SPED(task, SPEDSettings(denoised=3, rounds=0)).fit(
+            data, lambda values, accuracy, told=told: told.append((values, accuracy))
+        )
+        best = max(accuracy for _, accuracy in told)
+        good_enough = best if labelled != LABELLED else best - (best * (1 - best) / 60) ** 0.5
+        assert chosen[labelled] == next(values for values, accuracy in told if accuracy >= good_enough)
+    assert chosen[LABELLED] != chosen[0, 1, 2]
+
+
+def test_scores_are_scaled_to_the_development_rows():
+    settings = {"denoised": 0, "C": 0.1, "rounds": 0}
+    data = make_data(n_dev=60)
+    x, y = data.dev.x.matrix().toarray()[data.dev.d == 0], torch.from_numpy(data.dev.y)
+    raw, scaled = (logits(fitted(given, **settings), x, 0) for given in (make_data(), data))
+    scale = scaled[0, 1] / raw[0, 1]
+    assert abs(np.log(scale)) > 0.1
+    np.testing.assert_allclose(scaled, scale * raw, rtol=1e-4, atol=1e-5)
+    after = torch.from_numpy(
+        np.where(
+            (data.dev.d == 0)[:, None],
+            *(logits(fitted(data, **settings), data.dev.x.matrix().toarray(), d) for d in LABELLED),
+        )
+    )
+    loss = torch.nn.functional.cross_entropy
+    assert all(loss(factor * after, y) > loss(after, y) for factor in (1 / scale, 0.8, 1.25))
+
+
+def test_a_row_that_counts_3_is_the_row_three_times():
+    data = make_data(unlabelled=random_text(0, 1))
+    once = data.labelled
+    once.y[:8] = 1 - once.y[:8]  # so that it matters how much they count
+    heavy = Examples(once.x, once.d, once.y, np.r_[np.full(8, 3.0), np.ones(32)])
+    thrice = once.where(np.r_[np.arange(8), np.arange(8), np.arange(40)])
+    x = random_text(10, 3)
+    found = []
+    for rows in (heavy, thrice, once):
+        given = TrainingData(data.task, data.classes, rows, data.text, data.dev, data.text_has_label)
+        found.append(logits(fitted(given, denoised=0, C=2.0), x, 0))
+    assert np.abs(found[1] - found[2]).max() > 0.1
+    np.testing.assert_allclose(found[0], found[1], atol=0.02)
+
+
+@pytest.mark.parametrize("n_present", [1, 2, 3])
+def test_a_class_without_rows_is_never_the_answer(n_present: int):
+    data = make_data(3)
+    task = Task(COLUMNS, n_present + 1, data.task.domains, LABELLED)
+    rows = data.labelled.where(data.labelled.y < n_present)
+    classes = tuple("wxyz"[: n_present + 1])
+    method = fitted(TrainingData(task, classes, rows, data.text, data.dev, data.text_has_label), **WORDS_ALONE)
+    x = np.abs(np.random.default_rng(2).normal(size=(300, COLUMNS))) * (random_text(300, 6) > 0.3)
+    assert all(set(logits(method, x, d).argmax(axis=1)) <= set(range(n_present)) for d in (None, 0, 1, 2))

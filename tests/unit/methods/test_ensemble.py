@@ -1,0 +1,218 @@
+"""Several models as one: the mean of their probabilities, whatever they read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multidomain.data.corpus import Corpus
+from multidomain.data.values import corpus_from_rows
+from multidomain.errors import ConfigError, MultidomainWarning
+from multidomain.model.model import Model, join_models
+from multidomain.runs.run import SplitSettings, run_in_folder
+from multidomain.training.callbacks import Callback, Epoch
+from multidomain.training.train import RunSettings, train_model
+
+Run = Callable[..., tuple[int, str, str]]
+
+SMALL = {"hidden": (8,), "shared_size": 6, "private_size": 4}
+MEMBERS = {
+    "tf-idf": RunSettings(method="fa-lr"),
+    "counts": RunSettings(method="man-nll", method_settings=SMALL, training={"max_epochs": 2}),
+    "words": RunSettings(
+        method="cnn",
+        method_settings={"category": "shared", "filters": 4, "dimension": 8},
+        words={"vectors": "random"},
+        training={"max_epochs": 1},
+    ),
+}
+
+
+def make_corpus(domains: tuple[str, ...] = ("books", "pans"), classes: str = "xy") -> Corpus:
+    random = np.random.default_rng(0)
+    rows = []
+    for i in range(60 * len(domains)):
+        label, domain = classes[i % len(classes)], domains[i // len(classes) % len(domains)]
+        words = [f"{label}{random.integers(3)}", f"{domain}{random.integers(5)}", f"no{i}", "and", "so", "on"]
+        rows.append((" ".join(random.permutation(words)), label, domain))
+    return corpus_from_rows(*(list(column) for column in zip(*rows, strict=True)))
+
+
+CORPUS = make_corpus()
+SPLIT = SplitSettings().split(CORPUS)
+TEXTS, DOMAINS = list(CORPUS.documents[SPLIT.test]), list(CORPUS.domains[SPLIT.test])
+
+
+@pytest.fixture(scope="module")
+def members() -> dict[str, Model]:
+    return {name: train_model(CORPUS, SPLIT, settings).model for name, settings in MEMBERS.items()}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("runs")
+    for name, settings in MEMBERS.items():
+        run_in_folder(place / name, CORPUS, SPLIT, SplitSettings(), settings)
+    return place
+
+
+@pytest.fixture
+def saved(tmp_path: Path, runs: Path) -> list[Path]:
+    """Folders of a test's own, which it may change."""
+    return [shutil.copytree(runs / name, tmp_path / name) for name in MEMBERS]
+
+
+def join_saved(folders: list[Path], output: Path, split: SplitSettings | None = None, corpus: Corpus = CORPUS) -> Model:
+    split = split or SplitSettings()
+    settings = RunSettings(method="ensemble", method_settings={"members": [str(folder) for folder in folders]})
+    run_in_folder(output, corpus, split.split(corpus), split, settings)
+    return Model.load(output)
+
+
+def test_the_mean_of_members_that_read_different_things(members: dict[str, Model], tmp_path: Path):
+    joined = join_models(list(members.values()))
+    expected = np.mean([model.predict_proba(TEXTS, DOMAINS) for model in members.values()], axis=0)
+    np.testing.assert_allclose(joined.predict_proba(TEXTS, DOMAINS), expected, rtol=1e-5)
+    joined.save(tmp_path)
+    np.testing.assert_array_equal(
+        Model.load(tmp_path).predict_proba(TEXTS, DOMAINS), joined.predict_proba(TEXTS, DOMAINS)
+    )
+
+
+def test_an_ensemble_is_a_member_like_others(members: dict[str, Model]):
+    tfidf, counts, words = (model.predict_proba(TEXTS, DOMAINS) for model in members.values())
+    inner = join_models([members["tf-idf"], members["words"]])
+    outer = join_models([inner, members["counts"]])
+    np.testing.assert_allclose(
+        outer.predict_proba(TEXTS, DOMAINS), (tfidf + words) / 4 + counts / 2, rtol=1e-5, atol=1e-7
+    )
+
+
+def test_equal_features_are_kept_once(members: dict[str, Model]):
+    a, b = members["counts"], members["tf-idf"]
+    assert join_models([a, b, a]).features.n_inputs == a.features.n_inputs + b.features.n_inputs
+
+
+def test_shared_features_stand_side_by_side(members: dict[str, Model]):
+    networks = [members["counts"], members["words"]]
+    expected = np.concatenate([model.shared_features(TEXTS) for model in networks], axis=1)
+    np.testing.assert_array_equal(join_models(networks).shared_features(TEXTS), expected)
+    assert join_models(list(members.values())).shared_features(TEXTS) is None, "a linear model has none"
+
+
+def test_members_may_know_different_domains(members: dict[str, Model]):
+    toys = make_corpus(("pans", "toys"))
+    other = train_model(toys, SplitSettings().split(toys), MEMBERS["tf-idf"]).model
+    joined = join_models([members["tf-idf"], other])
+    assert joined.domains == joined.labelled_domains == ("books", "pans", "toys")
+    expected = (members["tf-idf"].predict_proba(["x0"], ["books"]) + other.predict_proba(["x0"])) / 2
+    np.testing.assert_allclose(joined.predict_proba(["x0"], ["books"]), expected, rtol=1e-5)
+
+
+def test_saved_models_are_joined_and_no_longer_needed(saved: list[Path], members: dict[str, Model], tmp_path: Path):
+    join_saved(saved, tmp_path / "joined")
+    for folder in saved:
+        shutil.rmtree(folder)
+    moved = shutil.move(tmp_path / "joined", tmp_path / "elsewhere")
+    expected = np.mean([model.predict_proba(TEXTS, DOMAINS) for model in members.values()], axis=0)
+    np.testing.assert_allclose(Model.load(moved).predict_proba(TEXTS, DOMAINS), expected, rtol=1e-5)
+    assert str(tmp_path) not in (Path(moved) / "model.json").read_text(encoding="utf-8")
+
+
+def test_members_that_have_learnt_from_the_test_rows_are_refused(saved: list[Path], tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"tf-idf has seen \d+ texts of this split's test rows.*--seed"):
+        join_saved(saved, tmp_path / "joined", SplitSettings(seed=1))
+    assert not (tmp_path / "joined").exists()
+
+
+def test_what_members_have_seen_is_known_of_the_whole(saved: list[Path], tmp_path: Path, run: Run):
+    join_saved(saved, tmp_path / "joined", corpus=make_corpus(("pans", "books")))
+    columns = zip(CORPUS.documents, CORPUS.labels, CORPUS.domains, strict=True)
+    path = tmp_path / "rows.jsonl"
+    lines = [json.dumps({"text": text, "label": label, "domain": domain}) for text, label, domain in columns]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    code, _, notes = run("evaluate", tmp_path / "joined", path)
+    assert code == 0
+    assert f"{len(CORPUS) - len(SPLIT.test)} rows left out" in notes
+
+
+def test_classes_must_be_the_same(members: dict[str, Model]):
+    three = make_corpus(classes="xyz")
+    other = train_model(three, SplitSettings().split(three), MEMBERS["tf-idf"]).model
+    with pytest.raises(ConfigError, match="different classes cannot be joined: 'x', 'y' and 'x', 'y', 'z'"):
+        join_models([members["tf-idf"], other])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("man-nll", "at least 2 items"),
+        ("man-nll,fa-lx", "neither a method nor the folder of a model. Did you mean 'fa-lr'"),
+        ([{"method": "fa-lr", "settings": {"C": 0}}, "man-nll"], "'C'"),
+        ([{"method": "fa-lr", "folder": "x"}, "man-nll"], "one of the two"),
+    ],
+)
+def test_members_that_cannot_be(given: object, message: str):
+    with pytest.raises(ConfigError, match=message):
+        RunSettings(method="ensemble", method_settings={"members": given}).complete()
+
+
+def test_a_leak_inside_an_inner_ensemble_is_found(saved: list[Path], tmp_path: Path):
+    inner = {"method": "ensemble", "settings": {"members": [str(saved[0]), "lr"]}}
+    settings = RunSettings(method="ensemble", method_settings={"members": ["lr", inner]})
+    other = SplitSettings(seed=1)
+    with pytest.raises(ConfigError, match="has seen"):
+        run_in_folder(tmp_path / "joined", CORPUS, other.split(CORPUS), other, settings)
+
+
+def test_a_member_whose_training_is_not_known_is_told(members: dict[str, Model], tmp_path: Path):
+    for name in ("tf-idf", "counts"):
+        members[name].save(tmp_path / name)
+    with pytest.warns(MultidomainWarning, match="cannot be checked"):
+        join_saved([tmp_path / "tf-idf", tmp_path / "counts"], tmp_path / "joined")
+
+
+def test_an_ensemble_does_not_replace_its_own_member(saved: list[Path]):
+    settings = RunSettings(method="ensemble", method_settings={"members": [str(folder) for folder in saved]})
+    with pytest.raises(ConfigError, match="is a member of the ensemble"):
+        run_in_folder(saved[0], CORPUS, SPLIT, SplitSettings(), settings, overwrite=True)
+
+
+class Stop(Callback):
+    """Ends the second network in its second epoch."""
+
+    networks = 0
+
+    def on_train_begin(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
+        self.networks += 1
+
+    def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
+        if (self.networks, epoch.epoch) == (2, 2):
+            raise KeyboardInterrupt
+
+
+def ensemble(lam: float) -> RunSettings:
+    members = [{"method": name, "settings": {**SMALL, "lam": lam}} for name in ("man-nll", "man-l2")]
+    training = {"max_epochs": 3, "checkpoint_seconds": 0}
+    return RunSettings(method="ensemble", method_settings={"members": members}, training=training)
+
+
+def test_an_ensemble_that_was_stopped_goes_on_or_is_replaced(tmp_path: Path):
+    def run(name: str, lam: float = 0.1, **options: object) -> np.ndarray:
+        run_in_folder(tmp_path / name, CORPUS, SPLIT, SplitSettings(), ensemble(lam), **options)
+        return Model.load(tmp_path / name).predict_proba(TEXTS, DOMAINS)
+
+    with pytest.raises(KeyboardInterrupt):
+        run("stopped", callbacks=[Stop()])
+    with pytest.raises(ConfigError, match="holds a run already"):
+        run("stopped")
+    shutil.copytree(tmp_path / "stopped", tmp_path / "replaced")
+    np.testing.assert_array_equal(run("stopped", resume=True), run("whole"))
+    assert len((tmp_path / "stopped" / "log.jsonl").read_text().splitlines()) == 6
+    np.testing.assert_array_equal(run("replaced", lam=0.5, overwrite=True), run("whole too", lam=0.5))
+    assert not list(tmp_path.glob("*/checkpoint*"))
