@@ -1,17 +1,57 @@
-"""The errors a user can cause, and how their messages are built.
+"""User-facing errors, each with a hint, and notes.
 
-Every message says what was expected, what came and what to do. The command line prints it and exits
-with code 2; a traceback is left for our own faults.
+A message says what was expected and what was found. The hint says what to do and names settings in a neutral form;
+the command line, Python and HTTP each render it their own way. The command line exits with code 2; tracebacks are
+for our own bugs.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
-from collections.abc import Iterable
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+WordSetting: TypeAlias = Callable[[str, str | None], str]
+"""How a setting is written: its name, and its value or None for a flag that is switched on."""
+
+_SETTING = re.compile(r"\{([\w.]+)(?:=([^{}]*))?\}")
 
 
 class MultidomainError(Exception):
-    """Base of everything that is the input's fault and not ours."""
+    """Base of all errors caused by the input, not by a bug of ours.
+
+    Parameters
+    ----------
+    message
+        What was expected and what was found.
+    hint
+        What to do. A setting is written ``{label_column=NAME}``, or ``{overwrite}`` for a flag; a method's setting
+        ``{settings.lam=0}``. A value in capitals is for the user to fill in.
+
+    Examples
+    --------
+    >>> error = DataError("reviews.csv has no text column.", "Name it with {text_column=NAME}.")
+    >>> str(error)
+    'reviews.csv has no text column. Name it with text_column=....'
+    >>> error.worded(lambda name, value: f"--{name.replace('_', '-')} {value}")
+    'reviews.csv has no text column. Name it with --text-column NAME.'
+    """
+
+    def __init__(self, message: str, hint: str = ""):
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.worded(as_argument)
+
+    def worded(self, word: WordSetting) -> str:
+        """Return message and hint, with settings as `word` writes them."""
+        return f"{self.message} {worded(self.hint, word)}".strip()
 
 
 class DataError(MultidomainError, ValueError):
@@ -27,27 +67,91 @@ class FetchError(MultidomainError):
 
 
 class ModelError(MultidomainError):
-    """A saved model or checkpoint cannot be written, or is damaged, altered or too new."""
+    """A saved model, run or checkpoint is missing, damaged, altered, too new, or from another run."""
+
+
+class StorageError(MultidomainError):
+    """A file could not be written."""
+
+
+class TrainingError(MultidomainError):
+    """Training went wrong: a solver or a network diverged."""
+
+
+class WorkerError(MultidomainError):
+    """A worker process was killed."""
 
 
 class MultidomainWarning(UserWarning):
-    """Something the user should know, though the work goes on."""
+    """Something the user should know that is not an error."""
 
 
-class NothingToAdapt(MultidomainWarning):
-    """All training text is of one domain."""
+@dataclass(frozen=True)
+class Note:
+    """Something the user should know that is not an error. Returned as a value.
+
+    Attributes
+    ----------
+    message, hint
+        As for an error.
+    kind
+        Machine-readable code.
+    """
+
+    message: str
+    hint: str = ""
+    kind: str = "note"
+
+    def __str__(self) -> str:
+        return self.worded(as_argument)
+
+    def worded(self, word: WordSetting) -> str:
+        """Return message and hint, with settings as `word` writes them."""
+        return f"{self.message} {worded(self.hint, word)}".strip()
 
 
-class NoDevelopmentRows(MultidomainWarning):
-    """Nothing says which epoch is the best, so the last is kept."""
+def warn(notes: Iterable[Note], *, stacklevel: int = 3) -> None:
+    """Issue notes as Python warnings, attributed to the user's code."""
+    for note in notes:
+        warnings.warn(str(note), MultidomainWarning, stacklevel=stacklevel)
 
 
-class NoDomainGiven(MultidomainWarning):
-    """Documents come without a domain, so that private features cannot help."""
+def worded(hint: str, word: WordSetting) -> str:
+    """Return a hint with its settings as `word` writes them."""
+    return _SETTING.sub(lambda found: word(found[1], found[2]), hint)
+
+
+def settings_in(hint: str) -> dict[str, str | None]:
+    """Return the settings named in a hint, with their values."""
+    return {found[1]: found[2] for found in _SETTING.finditer(hint)}
+
+
+def as_argument(name: str, value: str | None) -> str:
+    """Write a setting as a Python argument.
+
+    Examples
+    --------
+    >>> as_argument("drop_empty", None), as_argument("vectors", "random"), as_argument("vectors", "FILE")
+    ('drop_empty=True', "vectors='random'", 'vectors=...')
+    """
+    return f"{name.removeprefix('settings.')}={_argument(value)}"
+
+
+def _argument(value: str | None) -> str:
+    if value is None:
+        return "True"
+    if value.isupper() or value == "...":
+        return "..."
+    literal: Any
+    try:
+        literal = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        literal = value
+    return repr(literal)
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
-    """Return `` Did you mean 'x'?`` when a valid name is near, and the list of valid names.
+    """Return `` Did you mean 'x'?`` if a valid name is close, and the list of valid names.
 
     Examples
     --------
@@ -61,7 +165,7 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
 
 
 def quoted(names: Iterable[str], limit: int = 12) -> str:
-    """Join names as ``'a', 'b', 'c'``, cut after `limit` of them."""
+    """Join names as ``'a', 'b', 'c'``, truncated after `limit` names."""
     names = [str(n) for n in names]
     shown = ", ".join(f"'{n}'" for n in names[:limit])
     return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")

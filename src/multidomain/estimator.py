@@ -1,14 +1,15 @@
-"""The scikit-learn face: fit, predict, score, save and load."""
+"""The scikit-learn estimator: fit, predict, score, save and load."""
 
 from __future__ import annotations
 
+import inspect
 import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from inspect import Parameter, Signature
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,80 +24,110 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from multidomain.data.corpus import Corpus, object_array
 from multidomain.data.splits import Split, holdout_split
 from multidomain.data.values import ONLY_DOMAIN, class_name, corpus_from_rows, is_missing
-from multidomain.errors import ConfigError, DataError, ModelError, NoDevelopmentRows, NothingToAdapt, quoted
-from multidomain.features.ngrams import NgramFeaturizer, Weighting
+from multidomain.errors import ConfigError, DataError, ModelError, quoted, warn
+from multidomain.features.ngrams import NgramFeaturizer
+from multidomain.features.settings import SECTIONS
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, write_sealed
+from multidomain.methods.history import Epoch, History
 from multidomain.methods.registry import RECOMMENDED, method_entry
-from multidomain.model.model import MANIFEST, Model, UnknownDomain
-from multidomain.training.callbacks import Callback, Epoch, History
+from multidomain.model.model import Model
+from multidomain.model.settings import UnknownDomain
+from multidomain.model.storage import MANIFEST
+from multidomain.renamings import estimator_renamed
+from multidomain.runs.auto import choose_method
+from multidomain.runs.config import AUTO, AutoSettings, train_options
+from multidomain.settings import Settings
+from multidomain.training.callbacks import Callback
 from multidomain.training.progress import progress_on
-from multidomain.training.train import Device, RunSettings, resolved_device, train_model
+from multidomain.training.settings import Device, RunSettings
+from multidomain.training.train import resolved_device, suited_device, train_model
+
+Estimator = TypeVar("Estimator")
 
 FORMAT_VERSION = 1
 OWN_FILE = "estimator.json"
-# With fewer development rows one row moves the accuracy by more than ten points: picking an epoch by it is luck.
-_FEWEST_DEVELOPMENT_ROWS = 10
-_METHOD_ARGUMENTS = ("category", "extractor", "lam", "k", "hidden", "dropout", "lr")
+# With fewer dev rows a single row moves the accuracy by more than ten points, too noisy to select an epoch.
+_FEWEST_DEV_ROWS = 10
+# Grid search cannot reach into a dict, so the most common settings of methods are parameters too.
+_METHOD_PARAMETERS = ("category", "extractor", "lam", "k", "hidden", "dropout", "lr")
 
 
-class EstimatorSettings(RunSettings):
-    """What decides a run, and what only the estimator has."""
+class EstimatorSettings(Settings):
+    """What only the estimator has."""
 
-    validation_fraction: float = Field(0.1, ge=0, lt=1)
-    unknown_domain: UnknownDomain = "shared"
-    device: Device = "auto"
+    method: str = Field(RECOMMENDED, description="name in the registry; ``multidomain methods`` lists them")
+    method_settings: dict[str, Any] | None = Field(None, description="the method's other settings")
+    validation_fraction: float = Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="fraction of the labelled rows that is the dev set, stratified by domain and class, duplicates "
+        "together; if that is fewer than 10 rows, all rows are trained on for `max_epochs`",
+    )
+    unknown_domain: UnknownDomain = Field(
+        "shared",
+        description="for a domain that was not in training, predict from the shared features, with a "
+        "warning, or raise an error",
+    )
+    device: Device = Field("auto", description="where to train")
+    random_state: Any = Field(
+        None,
+        description="the same int gives the same model; None draws the seed from numpy's global state, as everywhere "
+        "in scikit-learn",
+    )
+    verbose: bool = Field(False, description="show progress on standard error")
 
 
+def _declared() -> dict[str, tuple[tuple[str, ...], Any, str]]:
+    """Return every parameter: the path of its setting, its default and its description."""
+    first, *rest = EstimatorSettings.model_fields.items()
+    own = [((name,), field) for name, field in (first, *rest)]
+    shared = [
+        (option.path, option.field)
+        for option in train_options()
+        if option.path[0] in ("features", "training", "auto") and option.name != "checkpoint_seconds"
+    ]
+    declared = {path[-1]: (path, field.get_default(), field.description or "") for path, field in (*own[:1], *shared)}
+    about = "setting of the method; None is the method's default"
+    declared |= {name: (("method_settings", name), None, about) for name in _METHOD_PARAMETERS}
+    declared |= {path[-1]: (path, field.get_default(), field.description or "") for path, field in own[1:]}
+    return declared
+
+
+_PARAMETERS = _declared()
+
+
+def _with_parameters(estimator: type[Estimator]) -> type[Estimator]:
+    """Give an estimator's constructor and documentation the declared parameters."""
+    signature = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
+    for name, (_, default, _about) in _PARAMETERS.items():
+        kind = Parameter.POSITIONAL_OR_KEYWORD if name == "method" else Parameter.KEYWORD_ONLY
+        signature.append(Parameter(name, kind, default=default))
+    estimator.__init__.__signature__ = Signature(signature)  # type: ignore[attr-defined]
+    lines = [f"    {name} : default={default!r}\n        {about}." for name, (_, default, about) in _PARAMETERS.items()]
+    estimator.__doc__ = (estimator.__doc__ or "").replace("    <parameters>", "\n".join(lines))
+    return estimator
+
+
+@_with_parameters
 class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier of documents that come from several domains.
+    """A classifier of documents from several domains.
 
     Parameters
     ----------
-    method : str, default="sped"
-        Name in the registry; ``multidomain methods`` lists them.
-    category, extractor, lam, k, hidden, dropout, lr : default=None
-        The method's most common settings; None is the method's default. They are arguments and not part of
-        `method_settings` because ``set_params`` and grid search cannot reach into a dict.
-    method_settings : dict, default=None
-        The method's other settings.
-    features : {"counts", "tfidf", "raw"}, default=None
-        What is read: counts or tf-idf of n-grams, or given vectors as they are. None is what the method asks for.
-    max_features, ngram_range : default=None
-        How many n-grams of texts to keep, and how long they are; None is what the method asks for. Without effect on
-        vectors.
-    vectors : str, default=None
-        Word vectors of extractors that read words in their order (``cnn``): a file, or ``random``; None trains them.
-    max_length : int, default=None
-        Such extractors read no more than so many words of a text; None is all. Others do without both.
-    batch_size, max_epochs, patience : int, default=8, 30, 5
-        Rows of each domain in a mini-batch; longest training; epochs without a better development accuracy
-        before training stops.
-    balanced : bool, default=False
-        Draw the classes of a domain equally often.
-    validation_fraction : float, default=0.1
-        Part of the labelled rows that is not trained on but decides which epoch is kept, stratified by
-        domain and class, equal documents together. If that is fewer than 10 rows, or 0 was asked for, all
-        rows are trained on for `max_epochs`.
-    unknown_domain : {"shared", "error"}, default="shared"
-        At prediction, answer for a domain that was not in training from the shared features, with a
-        warning, or refuse.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to train.
-    random_state : int, RandomState or None, default=None
-        The same int gives the same model. None draws the seed from numpy's global state, as everywhere in
-        scikit-learn; no other global random state is touched.
-    verbose : bool, default=False
-        Show progress on standard error.
+    <parameters>
 
     Attributes
     ----------
     classes_, domains_ : ndarray
         Classes and domains of the training data, sorted, as they were given. Without domains there is one,
         ``all``.
-    model_ : multidomain.model.Model
+    model_ : multidomain.Model
         The trained model, which knows classes and domains by name.
-    history_ : multidomain.training.history.History
-        How training went.
+    history_ : History
+        The training history.
+    choice_ : AutoChoice or None
+        How ``method="auto"`` chose the method.
     n_iter_ : int
         Epochs run.
     n_features_in_ : int
@@ -112,56 +143,15 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
     array(['good', 'bad'], dtype='<U4')
     """
 
-    def __init__(
-        self,
-        method: str = RECOMMENDED,
-        *,
-        category: str | None = None,
-        extractor: str | None = None,
-        lam: float | None = None,
-        k: int | None = None,
-        hidden: tuple[int, ...] | None = None,
-        dropout: float | None = None,
-        lr: float | None = None,
-        method_settings: dict[str, Any] | None = None,
-        features: Weighting | None = None,
-        max_features: int | None = None,
-        ngram_range: tuple[int, int] | None = None,
-        vectors: str | None = None,
-        max_length: int | None = None,
-        batch_size: int = 8,
-        max_epochs: int = 30,
-        patience: int = 5,
-        balanced: bool = False,
-        validation_fraction: float = 0.1,
-        unknown_domain: UnknownDomain = "shared",
-        device: Device = "auto",
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.method = method
-        self.category = category
-        self.extractor = extractor
-        self.lam = lam
-        self.k = k
-        self.hidden = hidden
-        self.dropout = dropout
-        self.lr = lr
-        self.method_settings = method_settings
-        self.features = features
-        self.max_features = max_features
-        self.ngram_range = ngram_range
-        self.vectors = vectors
-        self.max_length = max_length
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.balanced = balanced
-        self.validation_fraction = validation_fraction
-        self.unknown_domain = unknown_domain
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    if TYPE_CHECKING:  # parameters are attributes
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(self, *args: Any, **parameters: Any):
+        bound = inspect.signature(type(self).__init__).bind(self, *args, **parameters)
+        bound.apply_defaults()
+        for name in _PARAMETERS:
+            setattr(self, name, bound.arguments[name])
 
     def fit(self, X: Any, y: Any, domains: Any = None, callbacks: Sequence[Callback] = ()) -> Self:
         """Train on documents of one or more domains.
@@ -175,9 +165,9 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         domains : array-like, default=None
             Domain of each document; None is one domain.
         callbacks : sequence of Callback, default=()
-            Are told how training goes; see `multidomain.training.history.Callback`.
+            Called during training; see `multidomain.training.callbacks.Callback`.
         """
-        settings = self._settings()
+        settings, seed = self._settings()
         documents = self._documents(X, reset=True)
         y = column_or_1d(y, warn=True)
         names = [ONLY_DOMAIN] * len(y) if domains is None else _listed(domains)
@@ -187,13 +177,19 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         corpus = corpus_from_rows(documents, y, names, name="X")
         self.classes_ = _classes(y[corpus.labelled])
         self.domains_ = np.unique(_natural(np.asarray(names if domains is None else domains)))
-        split = _development_cut(corpus, settings.validation_fraction, settings.training.seed)
+        split = _dev_split(corpus, settings.validation_fraction, seed)
         callbacks = [*callbacks, *([progress_on(Console(stderr=True))] if self.verbose else [])]
-        with warnings.catch_warnings():  # of what was chosen or is documented
-            warnings.simplefilter("ignore", NoDevelopmentRows)
-            if domains is None:
-                warnings.simplefilter("ignore", NothingToAdapt)
-            trained = train_model(corpus, split, settings, device=settings.device, callbacks=callbacks)
+        self.choice_ = None
+        if settings.method == AUTO:
+            how, base = self._auto_settings(), self._run_settings(RECOMMENDED, seed)
+            self.choice_ = choose_method(corpus, split, base, how, device=settings.device, callbacks=callbacks)
+            run = self._run_settings(self.choice_.method, seed)
+            device = suited_device(run, settings.device)
+        else:
+            run, device = self._run_settings(settings.method, seed), settings.device
+        trained = train_model(corpus, split, run, device=device, callbacks=callbacks)
+        expected = {"no-dev-set", *(("one-domain", "no-target") if domains is None else ())}
+        warn([note for note in trained.notes if note.kind not in expected], stacklevel=3)
         self.model_, self.history_ = trained.model, trained.history
         self.n_iter_ = len(trained.history.epochs)
         return self
@@ -253,15 +249,16 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         write_sealed(folder / OWN_FILE, plain, FORMAT_VERSION)
 
     @classmethod
-    def load(cls, folder: Path | str, device: Device | None = None) -> Self:
-        """Read what `save` wrote; `device` takes the place of the one it was trained on."""
+    def load(cls, folder: Path | str, device: Device | None = None, *, method: str | None = None) -> Self:
+        """Read what `save` wrote; `device` overrides the one it was trained on, `method` is as for `Model.load`."""
         folder = Path(folder)
         content = _read_own_file(folder)
         estimator = cls()
-        for name, value in content["params"].items():
+        for name, value in estimator_renamed(content["params"]).items():
             setattr(estimator, name, tuple(value) if isinstance(value, list) else value)
+        estimator.choice_ = None
         estimator.device = device or estimator.device
-        estimator.model_ = Model.load(folder, resolved_device(estimator.device))
+        estimator.model_ = Model.load(folder, resolved_device(estimator.device), method=method)
         for name, array in content["arrays"].items():
             setattr(estimator, name, np.array(array["values"], dtype=array["dtype"]))
         if estimator.model_.features.vocabulary is None:
@@ -275,34 +272,46 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         # `string` stays False: it is about tables of strings. Texts are one-dimensional and have no tag.
-        tags.input_tags.positive_only = self.features != "raw"
+        tags.input_tags.positive_only = self.weighting != "raw"
         return tags
 
-    def _settings(self) -> EstimatorSettings:
-        given = {n: v for n in _METHOD_ARGUMENTS if (v := getattr(self, n)) is not None}
-        twice = sorted(given.keys() & (self.method_settings or {}).keys())
-        if twice:
-            raise ConfigError(f"{quoted(twice)} given both as argument and in method_settings. Remove one.")
+    def _settings(self) -> tuple[EstimatorSettings, int]:
+        """Return what only the estimator has, checked, and the seed."""
         check_random_state(self.random_state)  # refuses what is none
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        names = ("method", "validation_fraction", "unknown_domain", "device")
-        of_training = ("batch_size", "max_epochs", "patience", "balanced")
-        return EstimatorSettings.parse(
-            {name: getattr(self, name) for name in names}
-            | {
-                "method_settings": {**(self.method_settings or {}), **given},
-                "features": {
-                    "weighting": self.features,
-                    "max_features": self.max_features,
-                    "ngram_range": self.ngram_range,
-                },
-                "words": {"vectors": self.vectors, "max_length": self.max_length},
-                "training": {name: getattr(self, name) for name in of_training} | {"seed": seed},
+        own = {name: getattr(self, name) for name in EstimatorSettings.model_fields}
+        return EstimatorSettings.parse(own, "parameters of MultiDomainClassifier"), int(seed)
+
+    def _run_settings(self, method: str, seed: int) -> RunSettings:
+        """Return the settings of a run; those of a method which 'auto' has chosen stand at their defaults."""
+        of_method = self._section("method_settings")
+        twice = sorted(of_method.keys() & (self.method_settings or {}).keys())
+        if twice:
+            raise ConfigError(f"{quoted(twice)} given both as argument and in method_settings. Remove one.")
+        of_method |= self.method_settings or {}
+        if self.method == AUTO and of_method:
+            raise ConfigError(
+                f"{quoted(sorted(of_method))} has no effect: 'auto' compares methods with their defaults."
+            )
+        return RunSettings.parse(
+            {
+                "method": method,
+                "method_settings": of_method,
+                "features": {name: self._section("features", name) for name in SECTIONS},
+                "training": {**self._section("training"), "seed": seed},
             },
             "parameters of MultiDomainClassifier",
         )
+
+    def _auto_settings(self) -> AutoSettings:
+        return AutoSettings.parse(self._section("auto"), "parameters of MultiDomainClassifier")
+
+    def _section(self, *section: str) -> dict[str, Any]:
+        """Return the parameters of a section that are not None."""
+        values = {path[-1]: getattr(self, name) for name, (path, _, _) in _PARAMETERS.items() if path[:-1] == section}
+        return {name: value for name, value in values.items() if value is not None}
 
     def _documents(self, X: Any, reset: bool) -> np.ndarray | sp.csr_matrix:
         """Return texts as an object array, or vectors as checked sparse rows."""
@@ -317,21 +326,26 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
             if "could not convert string" not in str(error):
                 raise
             raise DataError(f"X is a table with strings in it ({error}). Give the texts as one column.") from None
-        weighting = self.features or method_entry(self.method).weighting or "counts"
+        weighting = self.weighting or self._asked_weighting()
         if weighting != "raw" and len(negative := np.flatnonzero(rows.data < 0)):
             at, cells = negative[0], rows.tocoo()
             raise DataError(
                 f"Negative values in data passed to MultiDomainClassifier: row {cells.row[at]} (counted from 0) "
-                f"has {cells.data[at]:g} in column {cells.col[at]}. features='{weighting}' expects counts; "
-                "use features='raw' for other vectors."
+                f"has {cells.data[at]:g} in column {cells.col[at]}. weighting='{weighting}' expects counts.",
+                "Use {weighting=raw} for other vectors.",
             )
         if reset:  # training sees a part of the rows, and a message must name the row of X
             NgramFeaturizer(weighting).fit(rows)
         return rows
 
+    def _asked_weighting(self) -> Any:
+        """Return the weighting that the method asks for."""
+        method = RECOMMENDED if self.method == AUTO else self.method
+        return method_entry(method).requirements().features.get("weighting", "counts")
+
 
 def _are_texts(X: Any) -> bool:
-    """Tell texts from vectors by the first value that is there."""
+    """Tell texts from vectors by the first value that is not missing."""
     if isinstance(X, str):
         raise DataError("Expected a list of texts, got a single text. Put it into a list.")
     if sp.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__len__"):
@@ -346,7 +360,7 @@ def _listed(domains: Any) -> np.ndarray:
 
 
 def _natural(values: np.ndarray) -> np.ndarray:
-    """Give numbers that stand in an object array, as beside None, their own type."""
+    """Convert numbers in an object array, as beside None, to their own type."""
     if values.dtype != object or any(isinstance(value, str) for value in values):
         return values
     return np.array(values.tolist())
@@ -363,10 +377,10 @@ def _classes(labels: np.ndarray) -> np.ndarray:
     return classes
 
 
-def _development_cut(corpus: Corpus, fraction: float, seed: int) -> Split:
-    """Cut labelled rows for early stopping, if there are enough; rows without a label are text only."""
+def _dev_split(corpus: Corpus, fraction: float, seed: int) -> Split:
+    """Split off labelled rows for early stopping, if there are enough; rows without a label are text only."""
     corpus = replace(corpus, parts=np.where(corpus.labelled, "train", "unlabelled"))
-    if fraction * corpus.labelled.sum() < _FEWEST_DEVELOPMENT_ROWS:
+    if fraction * corpus.labelled.sum() < _FEWEST_DEV_ROWS:
         fraction = 0
     split = holdout_split(corpus, test_fraction=0, dev_fraction=fraction, seed=seed)
     # Equal documents stay together and may take the only rows of a class or domain with them.

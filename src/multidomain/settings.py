@@ -1,4 +1,4 @@
-"""Settings objects: frozen, checked as a whole, with every fault reported at once."""
+"""Settings objects: frozen, validated together, all errors reported at once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from multidomain.errors import ConfigError, did_you_mean
 
 
 def listed(value: Any) -> Any:
-    """Turn ``"100,50"`` into ``["100", "50"]``, for settings that are lists and come from a command line."""
+    """Turn ``"100,50"`` into ``["100", "50"]``, for list settings from the command line."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 class Settings(BaseModel):
-    """Base of all settings; unknown names are faults, not silently kept."""
+    """Base of all settings; unknown names are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -29,16 +29,16 @@ class Settings(BaseModel):
         refused: Mapping[str, str] | None = None,
         fixed: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Build the settings, or raise one `ConfigError` that lists every fault.
+        """Build the settings, or raise one `ConfigError` that lists all errors.
 
         Parameters
         ----------
         values
-            Names and values; strings are converted where a number or a list is wanted.
+            Names and values; strings are converted where a number or a list is expected.
         what
-            How to call these settings in the message.
+            What to call these settings in the message.
         refused
-            Settings that may not be given here, and why.
+            Settings that must not be set here, and why.
         fixed
             Settings that are added to the values.
         """
@@ -60,7 +60,7 @@ class Settings(BaseModel):
         if fault["type"] == "extra_forbidden":
             part: Any = cls
             for step in inner:
-                if not step.isdigit():  # a place in a list of settings
+                if not step.isdigit():  # an index in a list of settings
                     part = part.model_fields[step].annotation
                     part = next((inside for inside in get_args(part) if hasattr(inside, "model_fields")), part)
             valid = sorted(part.model_fields.keys() - refused.keys())
@@ -69,7 +69,7 @@ class Settings(BaseModel):
             about = cls.model_fields[last].description if not inner else None
             return f"'{name}' is missing{f': {about}' if about else ''}."
         message = fault["msg"].removeprefix("Value error, ")
-        if not name:  # two settings that do not go together
+        if not name:  # two incompatible settings
             return f"{message.removesuffix('.')}."
         said = f"'{name}': {message[0].lower() + message[1:]}"
         return said if said.endswith(".") else f"{said}, got {fault['input']!r}."

@@ -1,1 +1,1 @@
-"""Measurements of ourselves against plain implementations."""
+"""Benchmarks against plain implementations."""

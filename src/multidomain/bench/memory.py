@@ -12,10 +12,10 @@ from multidomain.errors import MultidomainError
 
 
 def peak_memory_mb() -> float:
-    """Return the most memory this process has had so far.
+    """Return the peak memory of this process so far.
 
-    Linux hands the peak of a process on to the programs it starts, so that a small program started by a large one seems
-    large; the peak in /proc begins anew with each program.
+    On Linux a child process inherits its parent's peak, so a small program started by a large one looks large; the peak
+    in /proc is reset for each program.
     """
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
@@ -25,9 +25,10 @@ def peak_memory_mb() -> float:
 
 
 def command_cost(*arguments: str) -> tuple[float, float]:
-    """Run the command line in a process of its own; return its seconds and its peak memory in MB."""
+    """Run the command line in its own process; return its seconds and peak memory in MB."""
     code = (
-        "import atexit, sys; from multidomain.bench.memory import peak_memory_mb; from multidomain.cli import main; "
+        "import atexit, sys; from multidomain.bench.memory import peak_memory_mb; "
+        "from multidomain.cli.main import main; "
         "atexit.register(lambda: print(peak_memory_mb(), file=sys.stderr)); main()"
     )
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Rows per second from text in a CSV to a label in another, beside scikit-learn, and peak memory by size of file."""
+"""Prediction speed from CSV to CSV, compared with scikit-learn, and peak memory by file size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROWS_AT_A_TIME = 4096
 
 @dataclass(frozen=True)
 class PredictionSpeed:
-    """Seconds of both for one file, in each repeat."""
+    """Seconds of both for one file, per repeat."""
 
     rows: int
     seconds: list[float]
@@ -35,7 +35,7 @@ class PredictionSpeed:
 
 @dataclass(frozen=True)
 class PredictionMemory:
-    """What the command needs in a process of its own."""
+    """Cost of the command in its own process."""
 
     rows: int
     seconds: float
@@ -43,7 +43,7 @@ class PredictionMemory:
 
 
 def measure_prediction(corpus: Corpus, rows: int, repeats: int, folder: Path) -> PredictionSpeed:
-    """Train both on a corpus, then predict a file of its texts, repeated to `rows` rows, with each in turn.
+    """Train both on a corpus, then run each in turn on a file of its texts, repeated to `rows` rows.
 
     The model is left in the folder.
     """
@@ -70,14 +70,14 @@ def measure_prediction(corpus: Corpus, rows: int, repeats: int, folder: Path) ->
 
 
 def measure_memory(corpus: Corpus, rows: int, folder: Path) -> PredictionMemory:
-    """Run ``multidomain predict`` with the model in the folder on a file of `rows` rows, in a process of its own."""
+    """Run ``multidomain predict`` with the model in the folder on a file of `rows` rows, in its own process."""
     source, target = folder / "in.csv", folder / "out.csv"
     write_rows(corpus, source, rows)
     return PredictionMemory(rows, *command_cost("predict", str(folder / MODEL), str(source), "-o", str(target)))
 
 
 def write_rows(corpus: Corpus, path: Path, rows: int) -> None:
-    """Write the texts of a corpus as CSV, again and again, until there are `rows` rows."""
+    """Write the texts of a corpus as CSV, repeated to `rows` rows."""
     texts = itertools.cycle(zip(corpus.documents, corpus.domains, strict=True))
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

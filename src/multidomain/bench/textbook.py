@@ -1,4 +1,4 @@
-"""Algorithm 1 as the paper prints it: one domain at a time, dense, with plain torch. The yardstick and the oracle."""
+"""Algorithm 1 as the paper prints it: one domain at a time, dense, plain torch. The baseline and the test oracle."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from multidomain.training.sampling import DomainStream
 
 
 class DenseStream:
-    """The mini-batches of a `DomainStream`, one dense matrix for each domain."""
+    """The mini-batches of a `DomainStream`, one dense matrix per domain."""
 
     def __init__(self, stream: DomainStream, matrix: csr_matrix, y: np.ndarray | None, dtype: torch.dtype):
         self._stream = stream
-        self._x = torch.from_numpy(matrix.toarray()).to(dtype)  # beforehand: converting is not what is compared
+        self._x = torch.from_numpy(matrix.toarray()).to(dtype)  # in advance: conversion is not part of the comparison
         self._y = None if y is None else torch.from_numpy(y)
 
     def sample(self) -> list[tuple[Tensor, Tensor | None]]:
@@ -100,7 +100,7 @@ class TextbookMAN:
 
 
 class TextbookHead(nn.Module):
-    """C or D; takes and gives a list with one matrix for each domain."""
+    """C or D; takes and returns a list with one matrix per domain."""
 
     def __init__(self, head: Head, norm: str):
         super().__init__()
@@ -122,7 +122,7 @@ class TextbookHead(nn.Module):
 
     @contextmanager
     def keeping_statistics(self) -> Iterator[None]:
-        """The main step leaves D's running statistics alone (decision 3)."""
+        """Keep D's running statistics fixed in the main step (decision 3)."""
         if isinstance(self.norm, nn.BatchNorm1d):
             self.norm.track_running_stats = False
             mean, var = self.norm.running_mean, self.norm.running_var

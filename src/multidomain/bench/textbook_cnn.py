@@ -1,23 +1,22 @@
-"""The CNN as torch's own modules have it: padded mini-batches, dense convolutions, dense gradients of word vectors."""
+"""The CNN in torch's own modules: padded mini-batches, dense convolutions, dense gradients of word vectors."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from multidomain.nn.extractors.cnn import CNNExtractor
-from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.sampling import DomainStream
 
 
 class PaddedStream:
-    """The mini-batches of a `DomainStream`, for each domain the words of its documents, padded to the longest."""
+    """The mini-batches of a `DomainStream`: one batch of token ids per domain, padded to the longest document."""
 
-    def __init__(self, stream: DomainStream, rows: SparseMatrix, y: np.ndarray | None):
+    def __init__(self, stream: DomainStream, matrix: csr_matrix, y: np.ndarray | None):
         self._stream = stream
-        matrix = rows.matrix()
         self._padding = matrix.shape[1]
         words = torch.from_numpy(matrix.indices.astype(np.int64))
         self._documents = [words[a:b] for a, b in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)]
@@ -32,7 +31,7 @@ class PaddedStream:
 
 
 class TextbookCNN(nn.Module):
-    """One copy of a `CNNExtractor`; reads padded word numbers, shape (documents, longest)."""
+    """One copy of a `CNNExtractor`; reads padded token ids, shape (documents, longest)."""
 
     def __init__(self, extractor: CNNExtractor, copy: int):
         super().__init__()
@@ -66,7 +65,7 @@ class TextbookCNN(nn.Module):
         pooled = []
         for convolution in self.convolutions:
             responses = convolution(vectors)
-            # Where only padding would be read; a document shorter than the kernel has its first position.
+            # Mask positions that reach into the padding; a document shorter than the kernel keeps its first position.
             last = (lengths - convolution.kernel_size[0]).clamp(min=0)
             beyond = torch.arange(responses.shape[2]) > last[:, None]
             pooled.append(responses.masked_fill(beyond[:, None], -torch.inf).max(dim=2).values)

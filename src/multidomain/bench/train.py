@@ -1,4 +1,4 @@
-"""Iterations per second of the engine and of the textbook, in one process on the same data."""
+"""Iterations per second of the engine and the textbook version, in one process on the same data."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from multidomain.bench.textbook import DenseStream, TextbookMAN
 from multidomain.bench.textbook_cnn import PaddedStream
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import given_split
+from multidomain.features.base import Documents
 from multidomain.features.sequences import SequenceFeaturizer
 from multidomain.methods.adversarial.man import MAN, MANSettings
 from multidomain.methods.base import Task
 from multidomain.methods.data import TrainingData
 from multidomain.nn.sparse import SparseMatrix
-from multidomain.training.data import training_data
+from multidomain.training.data import EncodedRows, training_data
 from multidomain.training.sampling import DomainStream, labelled_stream, text_stream
 
 N_INPUTS = 5000
-_ROWS_OF_EACH = 200  # enough that batches differ; the textbook holds them dense
-_NON_ZEROS = 80  # of a row on average, as in the Amazon reviews
+_ROWS_OF_EACH = 200  # enough for batches to differ; the textbook version stores them dense
+_NON_ZEROS = 80  # mean per row, as in the Amazon reviews
 _BATCH_SIZE = 8
 
 
 @dataclass(frozen=True)
 class TrainingSpeed:
-    """Seconds per iteration in each repeat, and the peak memory of the process before the textbook joined it.
+    """Seconds per iteration in each repeat, and the peak memory of the process before the textbook version was loaded.
 
-    Without the textbook its seconds are empty.
+    Without the textbook version its seconds are empty.
     """
 
     n_domains: int
@@ -45,17 +46,17 @@ class TrainingSpeed:
 
     @property
     def ratios(self) -> list[float]:
-        """Return how many times as many iterations the engine does, in each repeat, ascending."""
+        """Return the speed-ups of the engine in all repeats, ascending."""
         return sorted(t / e for t, e in zip(self.textbook_seconds, self.engine_seconds, strict=False))
 
     @property
     def ratio(self) -> float | None:
-        """Return the median of the ratios."""
+        """Return the median speed-up."""
         return float(np.median(self.ratios)) if self.ratios else None
 
 
 def measure_training(n_domains: int, repeats: int, settings: MANSettings, with_textbook: bool = True) -> TrainingSpeed:
-    """Measure in a process of its own, with one thread, so that sizes do not disturb each other."""
+    """Measure in a separate process, with one thread, so that sizes do not affect each other."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure, (n_domains, repeats, settings, with_textbook))
 
@@ -81,14 +82,14 @@ def _measure(n_domains: int, repeats: int, settings: MANSettings, with_textbook:
     )
     textbook = _timed(lambda: book.step(dense_X, dense_U))
     textbook(1)
-    # Some half a second of each in turn, so that a disturbance of the machine hits both.
+    # About half a second of each in turn, so that load on the machine affects both.
     some = max(1, round(0.5 / engine(3))), max(1, round(0.5 / textbook(1)))
     seconds = [(engine(some[0]), textbook(some[1])) for _ in range(repeats)]
     return TrainingSpeed(n_domains, [s[0] for s in seconds], [s[1] for s in seconds], peak_mb)
 
 
 def measure_text_training(repeats: int, settings: MANSettings, with_textbook: bool = True) -> TrainingSpeed:
-    """Measure a network that reads words in their order, on the texts of FDU-MTL."""
+    """Measure a network that reads token sequences, on the texts of FDU-MTL."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure_texts, (repeats, settings, with_textbook))
 
@@ -98,8 +99,11 @@ def _measure_texts(repeats: int, settings: MANSettings, with_textbook: bool) -> 
     torch.manual_seed(0)
     corpus = load_corpus("fdu-mtl")
     split = given_split(corpus)
-    sequences = SequenceFeaturizer().fit(corpus.documents[np.concatenate([split.train, split.unlabelled])])
-    data = training_data(corpus, split, sequences, torch.device("cpu"))
+    documents = Documents(corpus.documents)
+    text = np.concatenate([split.train, split.unlabelled])
+    sequences = SequenceFeaturizer().fit(documents[text].analysed_for(SequenceFeaturizer))
+    encoded = EncodedRows(sequences, documents, np.concatenate([text, split.dev]), len(corpus))
+    data = training_data(corpus, split, sequences, encoded)
     man = MAN(data.task, settings)
     man.start_training()
     man.train()
@@ -138,10 +142,10 @@ def _streams(matrix: sparse.csr_matrix, y: np.ndarray, n_domains: int) -> tuple[
 
 
 def _reviews(n_domains: int) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Counts whose columns are as unevenly used as words are."""
+    """Return counts with a word-like column distribution."""
     random = np.random.default_rng(0)
     often = 1 / np.arange(1, N_INPUTS + 1) ** 0.8
-    for _ in range(20):  # probabilities of at most 1 that add up to the wanted number of non-zeros
+    for _ in range(20):  # probabilities of at most 1 that sum to the desired number of non-zeros
         often = np.minimum(1, often * _NON_ZEROS / np.minimum(1, often).sum())
     n_rows = n_domains * _ROWS_OF_EACH
     blocks = [sparse.csr_matrix(random.random((_ROWS_OF_EACH, N_INPUTS)) < often) for _ in range(n_domains)]

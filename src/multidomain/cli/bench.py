@@ -8,23 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import torch
 import typer
-from rich.console import Console
 
-from multidomain.bench.predict import measure_memory, measure_prediction
-from multidomain.bench.train import measure_text_training, measure_training
-from multidomain.data.named.registry import load_corpus
+from multidomain.cli.console import out
 from multidomain.errors import ConfigError
-from multidomain.methods.adversarial.man import MANSettings
-from multidomain.runs.run import machine
 
 app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
-out = Console(highlight=False, markup=False)
 
-Output = Annotated[Path, typer.Option("--output", "-o", help="JSON lines, one record a measurement, appended.")]
-Duplicates = Annotated[int, typer.Option(min=1, help="How often to measure.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="JSON lines, one record per measurement, appended.")]
+Repeats = Annotated[int, typer.Option(min=1, help="Number of repeats.")]
 
 
 def _numbers(text: str) -> list[int]:
@@ -35,6 +27,8 @@ def _numbers(text: str) -> list[int]:
 
 
 def _record(output: Path, record: dict[str, Any]) -> None:
+    from multidomain.runs.machine import machine
+
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("a", encoding="utf-8") as file:
         file.write(json.dumps({**record, "machine": machine()}) + "\n")
@@ -43,24 +37,30 @@ def _record(output: Path, record: dict[str, Any]) -> None:
 @app.command()
 def train(
     domains: Annotated[str, typer.Option(help="Numbers of domains.")] = "2,4,8,16,32,64",
-    repeats: Duplicates = 5,
+    repeats: Repeats = 5,
     extractor: Annotated[str, typer.Option(help="mlp, on generated counts; or cnn, on the texts of FDU-MTL.")] = "mlp",
     private_hidden: Annotated[str | None, typer.Option(help="Hidden layers of the private extractors.")] = None,
     textbook: Annotated[bool, typer.Option(help="Measure the textbook too; it needs more memory.")] = True,
     output: Output = Path("results/bench.jsonl"),
 ) -> None:
     """Training: iterations per second beside the textbook's Algorithm 1, at the paper's sizes, with one thread."""
+    import numpy as np
+    import torch
+
+    from multidomain.bench.train import measure_text_training, measure_training
+    from multidomain.methods.adversarial.man import MANSettings
+
     given = {"extractor": extractor} | ({} if private_hidden is None else {"private_hidden": private_hidden})
     settings = MANSettings.parse(given)
     if settings.extractor not in ("mlp", "cnn"):
         raise ConfigError(f"There is no textbook for the extractor '{extractor}'. Use mlp or cnn.")
     torch.set_num_threads(1)
-    if settings.reads_words:
+    if settings.extractor == "cnn":
         measured = iter([measure_text_training(repeats, settings, textbook)])
     else:
         measured = (measure_training(n, repeats, settings, textbook) for n in _numbers(domains))
     for speed in measured:
-        line = f"{speed.n_domains:>3} domains: {1000 * np.median(speed.engine_seconds):8.1f} ms an iteration, "
+        line = f"{speed.n_domains:>3} domains: {1000 * np.median(speed.engine_seconds):8.1f} ms per iteration, "
         if speed.ratio is not None:
             line += f"textbook {1000 * np.median(speed.textbook_seconds):8.1f} ms, {speed.ratio:.1f} times as fast "
             line += f"({speed.ratios[0]:.1f} to {speed.ratios[-1]:.1f}), "
@@ -74,10 +74,16 @@ def predict(
     data: Annotated[str, typer.Argument(help="A corpus of texts to train on and to predict.")] = "demo",
     rows: Annotated[int, typer.Option(help="Rows of the file that is timed.")] = 20_000,
     memory: Annotated[str, typer.Option(help="Rows of the files whose peak memory is measured.")] = "10_000,100_000",
-    repeats: Duplicates = 3,
+    repeats: Repeats = 3,
     output: Output = Path("results/bench.jsonl"),
 ) -> None:
     """Prediction: rows per second from CSV to CSV beside scikit-learn, and peak memory by size of the file."""
+    import numpy as np
+    import torch
+
+    from multidomain.bench.predict import measure_memory, measure_prediction
+    from multidomain.data.named.registry import load_corpus
+
     corpus = load_corpus(data)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:

@@ -1,26 +1,23 @@
-"""The command of explanations: parse, call, print."""
+"""The command ``multidomain explain``."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from multidomain.cli.options import ModelArgument, Unknown, UnknownDomain
+from multidomain.cli.console import err, out, print_notes
+from multidomain.cli.options import MethodFile, ModelArgument, Unknown
 from multidomain.errors import DataError, counted
-from multidomain.explain.occlusion import Explanation, explain
-from multidomain.model.model import Model
+
+if TYPE_CHECKING:
+    from multidomain.explain.occlusion import Explanation
 
 MOST_ROWS = 15
-
-# Texts may hold brackets and colons, which mean nothing here.
-out = Console(highlight=False, markup=False, emoji=False)
-err = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def explain_command(
@@ -28,20 +25,26 @@ def explain_command(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, in quotes.")],
     domain: Annotated[str | None, typer.Option(help="Domain of the text.")] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="Class to explain; the answer by default.")
+        str | None, typer.Option(metavar="CLASS", help="Class to explain; the prediction by default.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    unknown_domain: Unknown = UnknownDomain.shared,
+    unknown_domain: Unknown = "shared",
+    method: MethodFile = None,
 ) -> None:
-    """Show what each word of a text adds to the answer, through shared and through private features."""
+    """Show each word's contribution to a prediction, through shared and through private features."""
+    from multidomain.explain.occlusion import explain
+    from multidomain.model.model import Model
+
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise DataError("The text holds bytes that are no characters in the encoding of this terminal. Give it anew.")
-    explanation = explain(Model.load(model), text, domain, target=target, unknown_domain=unknown_domain.value)
+        raise DataError("The text holds bytes that are invalid in the encoding of this terminal.", "Retype it.")
+    trained = Model.load(model, method=method)
+    explanation = explain(trained, text, domain, target=target, unknown_domain=unknown_domain)
+    print_notes(explanation.notes)
     if as_json:
         print(json.dumps(explanation.as_json(), indent=2))
         return
     of = f"domain {explanation.domain}" if explanation.domain is not None else "no known domain: shared features alone"
-    out.print(f"answer: {explanation.answer} ({of})", soft_wrap=True)
+    out.print(f"prediction: {explanation.answer} ({of})", soft_wrap=True)
     out.print(probabilities_table(explanation))
     if not explanation.words:
         out.print("The text holds no words.")
@@ -49,10 +52,10 @@ def explain_command(
     out.print(coloured_text(explanation), soft_wrap=True)
     out.print()
     table = words_table(explanation)
-    out.print(table if table.row_count else "No word of the text changes the answer.")
-    if len(explanation.words) < explanation.n_pieces:
+    out.print(table if table.row_count else "No word of the text changes the prediction.")
+    if len(explanation.words) < explanation.n_words:
         explained = counted(len(explanation.words), "word")
-        err.print(f"note: the first {explained} of {explanation.n_pieces:,} are explained", soft_wrap=True)
+        err.print(f"note: the first {explained} of {explanation.n_words:,} are explained", soft_wrap=True)
 
 
 def probabilities_table(explanation: Explanation) -> Table:
@@ -66,7 +69,7 @@ def probabilities_table(explanation: Explanation) -> Table:
 
 
 def coloured_text(explanation: Explanation) -> Text:
-    """The text; words that speak for the class are green, others red, the stronger the more they add."""
+    """The text; words for the class are green, words against it red, by strength of their contribution."""
     largest = max((abs(word.total) for word in explanation.words), default=0.0)
     shown, end = Text(), 0
     for word in explanation.words:
@@ -77,7 +80,7 @@ def coloured_text(explanation: Explanation) -> Text:
 
 
 def words_table(explanation: Explanation) -> Table:
-    """The words that add or take most, with what comes from shared and from private features."""
+    """The words with the largest contributions, split into shared and private features."""
     table = Table("word", title=f"added to the log-odds of '{explanation.target}'", title_justify="left")
     for heading in ("shared", "private", "total"):
         table.add_column(heading, justify="right")

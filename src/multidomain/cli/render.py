@@ -15,8 +15,7 @@ from multidomain.errors import counted, quoted
 from multidomain.evaluation.evaluate import Evaluation
 from multidomain.evaluation.invariance import Invariance
 from multidomain.experiments.recipes import rows_of
-from multidomain.features.sequences import SequenceFeaturizer
-from multidomain.methods.registry import METHODS
+from multidomain.methods.registry import METHODS, MethodEntry
 from multidomain.model.model import Model
 
 _CLASSES_SHOWN = 6
@@ -49,31 +48,29 @@ def _percent(share: float | None) -> str:
 
 
 def invariance_lines(before: Invariance | None, after: Invariance | None) -> list[str]:
-    """Say what a probe finds out from the shared features, before training and after it."""
+    """Describe how well a probe predicts the domain from the shared features, before and after training."""
     if after is None:
-        return ["invariance: not measured (needs shared features and 8 held-out texts in each of two domains)"]
+        return ["invariance: not measured (needs 8 held-out texts in each of two domains)"]
     lines = [
         f"invariance: at least {after.nats:.3f} nats apart (0: indistinguishable, {after.most:.3f}: fully "
-        f"separate); a probe names the domain in {after.accuracy:.1%} of cases, chance is {after.chance:.1%}"
+        f"separable); domain probe accuracy {after.accuracy:.1%}, chance {after.chance:.1%}"
     ]
     if before is not None:
-        lines.append(f"            before training: {before.nats:.3f} nats, {before.accuracy:.1%} of cases")
+        lines.append(f"            before training: {before.nats:.3f} nats, accuracy {before.accuracy:.1%}")
     return lines
 
 
 def model_table(model: Model, title: str) -> Table:
-    """What a saved model is made of."""
+    """The facts of a saved model."""
     task = model.method.task
     unlabelled = [name for name in task.domains if name not in model.labelled_domains]
-    reads_words = isinstance(model.features, SequenceFeaturizer)
-    words = "given vectors" if model.features.vocabulary is None else "words" if reads_words else "n-grams"
     parameters = sum(p.numel() for p in model.method.parameters())
     table = Table("", "", title=title, title_justify="left", show_header=False)
     table.add_row("method", model.method_name)
     table.add_row("classes", ", ".join(map(str, model.classes)))
     table.add_row("domains with labels", ", ".join(model.labelled_domains))
     table.add_row("domains without", ", ".join(unlabelled) or "none")
-    table.add_row("features", f"{task.n_inputs:,} {words}, {model.features.weighting}")
+    table.add_row("features", f"{task.n_inputs:,}: {model.features.description}")
     table.add_row("parameters", f"{parameters:,}")
     table.add_section()
     for name, value in model.method.settings:
@@ -86,7 +83,7 @@ def summary_table(summary: CorpusSummary) -> Table:
     title = f"{summary.name}: {counted(summary.rows, 'row')}, {counted(len(summary.domains), 'domain')}, "
     table = Table("domain", title=title + counted(len(summary.class_names), "class"), title_justify="left")
     classes = summary.class_names if len(summary.class_names) <= _CLASSES_SHOWN else ()
-    for heading in ("rows", "labelled", *map(str, classes), "repeats", "conflicts"):
+    for heading in ("rows", "labelled", *map(str, classes), "duplicates", "conflicts"):
         table.add_column(heading, justify="right")
     for name, domain in summary.domains.items():
         numbers = [domain.rows, domain.labelled, *(domain.per_class[c] for c in classes)]
@@ -111,13 +108,13 @@ def split_table(corpus: Corpus, split: Split) -> Table:
 
 
 def split_notes(corpus: Corpus, split: Split) -> list[str]:
-    """Say what a reader of the figures must know about a split."""
+    """Return the caveats of a split."""
     notes = []
-    repeated = sum(r.in_train_or_unlabelled for r in split.repeats(corpus).values())
+    repeated = sum(r.in_train_or_unlabelled for r in split.duplicates(corpus).values())
     if repeated:
         notes.append(
-            f"note: {repeated:,} of {len(split.test):,} test texts stand in the training or unlabelled text of their "
-            "domain too; a given split is kept as it is"
+            f"note: {repeated:,} of {len(split.test):,} test texts are duplicates of training or unlabelled text of "
+            "their domain; a given split is kept as it is"
         )
     labelled = split.test[corpus.labelled[split.test]]
     without = [name for name in corpus.domain_names if name not in set(corpus.domains[labelled])]
@@ -127,9 +124,9 @@ def split_notes(corpus: Corpus, split: Split) -> list[str]:
 
 
 def kept_line(best_epoch: int, epochs: int, chosen: Mapping[str, Any], seconds: float) -> str:
-    """Say what was selected on the development rows."""
+    """Describe what was selected on the dev set."""
     kept = f"kept epoch {best_epoch} of {epochs}" if epochs else f"chosen: {chosen or 'nothing to choose'}"
-    return f"\n{kept}, {seconds:.0f} s in all"
+    return f"\n{kept}, {seconds:.0f} s in total"
 
 
 def corpora_table() -> Table:
@@ -144,7 +141,23 @@ def methods_table() -> Table:
     """The methods known by name."""
     table = Table("name", "what", "rows", "needs and uses", "paper", show_lines=True)
     for entry in METHODS.values():
-        needs = [f"labels {entry.labels}"]
-        needs += ["uses unlabelled text"] * entry.uses_unlabelled_text + [f"words {entry.words}"] * bool(entry.words)
-        table.add_row(entry.name, entry.summary, "\n".join(rows_of(entry.name)), "; ".join(needs), entry.paper)
+        facts = method_facts(entry)
+        needs = [f"labels {facts['labels']}"]
+        needs += ["uses unlabelled text"] * facts["uses_unlabelled_text"]
+        needs += [f"words {entry.vocabulary}"] * bool(entry.vocabulary)
+        table.add_row(entry.name, entry.summary, "\n".join(facts["rows"]), "; ".join(needs), entry.paper)
     return table
+
+
+def method_facts(entry: MethodEntry) -> dict[str, Any]:
+    """What a method is and needs, as JSON can hold it."""
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        "paper": entry.paper,
+        "rows": rows_of(entry.name),
+        "labels": entry.labels,
+        "uses_unlabelled_text": entry.requirements().unlabelled_text,
+        "words": entry.vocabulary or "not needed",
+        "settings": entry.settings({}).model_dump(mode="json"),
+    }

@@ -1,4 +1,4 @@
-"""The command of reports: parse, call, print."""
+"""The command ``multidomain report``."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from multidomain.cli.console import err, out
+from multidomain.cli.options import MethodFile
 from multidomain.errors import ConfigError
-from multidomain.experiments.recipes import TABLES
-from multidomain.experiments.records import new_split_seeds, records_file
-from multidomain.model.model import is_model_folder
-from multidomain.report.model.page import write_model_report
-from multidomain.report.tables.files import write_report
-
-out = Console(highlight=False, markup=False)
-err = Console(stderr=True, highlight=False, markup=False)
 
 
 def report_command(
@@ -29,18 +22,26 @@ def report_command(
             "--output",
             "-o",
             metavar="FILE",
-            help="Of a model: HTML, report.html in its folder by default. Of records: Markdown, which must be named; "
+            help="For a model: HTML, report.html in its folder by default. For records: Markdown, a required argument; "
             "LaTeX, CSV and plots go beside it.",
         ),
     ] = None,
+    method: MethodFile = None,
 ) -> None:
     """Make a report of a trained model, or the tables of the paper from records.
 
-    The report of a model is one HTML page: accuracy by domain, learning curves, what the adversary did, the features in
-    the plane, confusion, calibration and the surest mistakes. The tables have our figures beside the published ones,
-    tests of significance and plots.
+    The report of a model is one HTML page: accuracy by domain, learning curves, the effect of the adversary, a feature
+    map, the confusion matrix, calibration and the most confident errors. The tables have our figures beside the
+    published ones, significance tests and plots.
     """
+    from multidomain.methods.registry import method_entry
+    from multidomain.model.storage import is_model_folder
+    from multidomain.report.model.page import write_model_report
+    from multidomain.report.tables.files import write_report
+
     if is_model_folder(source):
+        if method:
+            method_entry(method)
         out.print(str(write_model_report(source, output)), soft_wrap=True)
         return
     _check_records(source, output)
@@ -53,16 +54,20 @@ def report_command(
 
 
 def _check_records(source: Path, output: Path | None) -> None:
-    """Refuse what is no folder of records, and records without a name for their report."""
+    """Refuse a folder without records, and records without an output file."""
+    from multidomain.experiments.recipes import TABLES
+    from multidomain.experiments.records import new_split_seeds, records_file
+
     names = [f"{table}.jsonl" for table in TABLES]
     if not any(records_file(source, table).exists() or new_split_seeds(source, table) for table in TABLES):
         what = f"holds neither a model (model.json) nor records ({', '.join(names)})"
         what = what if source.exists() else "does not exist"
         raise ConfigError(
-            f"There is nothing to report: {source} {what}. Name the folder of a trained model, which 'multidomain "
-            "train' makes, or of the records of 'multidomain reproduce'."
+            f"There is nothing to report: {source} {what}.",
+            "Give the folder of a trained model, as written by 'multidomain train', or of the records of 'multidomain "
+            "reproduce'.",
         )
     if output is None:
         raise ConfigError(
-            f"{source} holds records, whose report must be named, as in: multidomain report {source} -o results.md"
+            f"{source} holds records, whose report needs an output file: multidomain report {source} -o results.md"
         )

@@ -1,44 +1,46 @@
-"""The commands of experiments: parse, call, print."""
+"""The command ``multidomain reproduce``."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from rich.console import Console
 
+from multidomain.cli.console import out
 from multidomain.errors import ConfigError, counted
-from multidomain.experiments.records import records_file
-from multidomain.experiments.runner import Progress, reproduce
 
-out = Console(highlight=False, markup=False)
+if TYPE_CHECKING:
+    from multidomain.experiments.runner import Progress
 
 
 def reproduce_command(
-    table: Annotated[str, typer.Argument(help="table1, table2 or table3.")],
+    table: Annotated[str, typer.Argument(help="table1, table2, table3, or the TOML file of a recipe of your own.")],
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="ROW", help="A system, method or category; may be repeated."),
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="As 1-5 or 1,3; the table's own number by default.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Such as 1-5 or 1,3; the table's own seeds by default.")] = None,
     split_seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Deal the rows anew by this seed, equal texts together; the records stand apart."),
+        typer.Option(min=0, help="Re-split the data with this seed, duplicates together; records go to another file."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, one thread each.")] = 1,
     results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="Each row once, one epoch on a few rows, to see whether everything works.")
+        bool, typer.Option("--smoke", help="Each row once, one epoch on a few rows, to check that it works.")
     ] = False,
 ) -> None:
-    """Run all of a table that has no record yet; may be stopped and started again at any time."""
+    """Run everything in a table that has no record yet; can be stopped and resumed at any time."""
+    from multidomain.experiments.recipes import TABLES, table_name
+    from multidomain.experiments.records import records_file
+    from multidomain.experiments.runner import reproduce
+
     if smoke:
         results = results / "smoke"
-        out.print("smoke: one epoch on a few rows; the figures mean nothing and are kept apart")
+        out.print("smoke: one epoch on a few rows; scores are meaningless and kept in a folder of their own")
     wanted = None if seeds is None else seed_numbers(seeds)
     n = reproduce(
         table,
@@ -48,22 +50,26 @@ def reproduce_command(
         split_seed=split_seed,
         jobs=jobs,
         smoke=smoke,
-        on_plan=partial(_show_plan, table, jobs),
+        on_plan=partial(_show_plan, table_name(table), jobs),
         on_record=_show,
     )
     done = f"{counted(n, 'run')} recorded" if n else "nothing to run: every run has a record"
-    out.print(f"{table}: {done} in {records_file(results, table, split_seed)}", soft_wrap=True)
-    out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
+    file = records_file(results, table_name(table), split_seed)
+    out.print(f"{table_name(table)}: {done} in {file}", soft_wrap=True)
+    if table in TABLES:
+        out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
 
 
 def _show_plan(table: str, jobs: int, n_runs: int) -> None:
     if n_runs:
-        out.print(f"{table}: {counted(n_runs, 'run')} to do, {jobs} at a time; a line follows as each ends")
+        out.print(f"{table}: {counted(n_runs, 'run')} to do, {jobs} at a time; a line is printed as each ends")
 
 
 def _show(progress: Progress) -> None:
+    from multidomain.metrics import domain_mean
+
     record = progress.record
-    test, dev = (100 * float(np.mean(list(record[part].values()))) for part in ("test", "dev"))
+    test, dev = (100 * domain_mean(record[part].values()) for part in ("test", "dev"))
     left = timedelta(seconds=round(progress.seconds_left))
     out.print(
         f"{progress.done}/{progress.total}  {progress.run}: test {test:.2f}, dev {dev:.2f}, "

@@ -5,46 +5,41 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-import warnings
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
-from rich.console import Console
 
-from multidomain.errors import ConfigError, MultidomainWarning, counted
-from multidomain.model.model import Model
+from multidomain.cli.console import out, print_notes
+from multidomain.cli.options import MethodFile, ModelArgument, option
+from multidomain.errors import ConfigError, Note, counted
 from multidomain.serve.limits import Limits
 
 _LIMITS = Limits()
 
-out = Console(highlight=False, markup=False)
-
-
-def _limit(name: str) -> Any:
-    return typer.Option(help=f"{(Limits.model_fields[name].description or '').capitalize()}.")
-
 
 def serve_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.")],
+    model: ModelArgument,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is all of this machine's.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8000,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of a prediction.")] = 1,
-    max_body_bytes: Annotated[int, _limit("max_body_bytes")] = _LIMITS.max_body_bytes,
-    max_texts: Annotated[int, _limit("max_texts")] = _LIMITS.max_texts,
-    max_text_length: Annotated[int, _limit("max_text_length")] = _LIMITS.max_text_length,
-    max_explain_length: Annotated[int, _limit("max_explain_length")] = _LIMITS.max_explain_length,
-    max_waiting: Annotated[int, _limit("max_waiting")] = _LIMITS.max_waiting,
-    max_batch: Annotated[int, _limit("max_batch")] = _LIMITS.max_batch,
-    batch_wait_ms: Annotated[float, _limit("batch_wait_ms")] = _LIMITS.batch_wait_ms,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads for prediction.")] = 1,
+    max_body_bytes: Annotated[int, option(Limits, "max_body_bytes")] = _LIMITS.max_body_bytes,
+    max_texts: Annotated[int, option(Limits, "max_texts")] = _LIMITS.max_texts,
+    max_text_length: Annotated[int, option(Limits, "max_text_length")] = _LIMITS.max_text_length,
+    max_explain_length: Annotated[int, option(Limits, "max_explain_length")] = _LIMITS.max_explain_length,
+    max_waiting: Annotated[int, option(Limits, "max_waiting")] = _LIMITS.max_waiting,
+    max_batch: Annotated[int, option(Limits, "max_batch")] = _LIMITS.max_batch,
+    batch_wait_ms: Annotated[float, option(Limits, "batch_wait_ms")] = _LIMITS.batch_wait_ms,
+    method: MethodFile = None,
 ) -> None:
-    """Answer over HTTP with a trained model: a page for people at /, an API for programs under /v1.
+    """Serve a trained model over HTTP: a web page at /, an API under /v1.
 
     If the environment variable MULTIDOMAIN_TOKEN is set, requests must carry it ('Authorization: Bearer TOKEN').
     """
     _refuse_without_extra()
+    import torch
+
+    from multidomain.model.model import Model
     from multidomain.serve.app import create_app, model_facts
     from multidomain.serve.security import is_this_machine_only, own_hosts, token_from_environment
     from multidomain.serve.server import Server, listen, url_of
@@ -64,15 +59,19 @@ def serve_command(
     with listen(host, port) as listener:
         hosts = own_hosts(host, listener) if token is None and is_this_machine_only(listener) else None
         if token is None and hosts is None:
-            warnings.warn(
-                f"Listening on {host} without a token: whoever reaches this machine can use the model. Set "
-                "MULTIDOMAIN_TOKEN to ask for one.",
-                MultidomainWarning,
-                stacklevel=1,
+            print_notes(
+                [
+                    Note(
+                        f"Listening on {host} without a token: anyone who can reach this machine can use the model.",
+                        "Set MULTIDOMAIN_TOKEN to require one.",
+                    )
+                ]
             )
-        loaded = Model.load(model)
+        loaded = Model.load(model, method=method)
         if loaded.features.vocabulary is None:
-            raise ConfigError(f"{model} was trained on vectors, and the service reads texts. Serve a model of texts.")
+            raise ConfigError(
+                f"{model} was trained on vectors, and the service reads texts.", "Serve a model of texts."
+            )
         facts = model_facts(model, loaded, limits)
         url = url_of(listener)
 
@@ -83,9 +82,9 @@ def serve_command(
 
         app = create_app(loaded, facts, limits, token=token, hosts=hosts, threads=threads)
         gc.collect()
-        gc.freeze()  # libraries and model stay; to look through them again and again held requests up for 0.3 s
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # what uvicorn hands the signal on to when it is done
-        with suppress(KeyboardInterrupt):  # handed on by uvicorn after a clean stop
+        gc.freeze()  # exclude libraries and model from collection, which paused requests for 0.3 s
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn re-raises the signal after its own shutdown
+        with suppress(KeyboardInterrupt):  # re-raised by uvicorn after a clean stop
             Server(app, listener, ready).run()
 
 

@@ -1,8 +1,7 @@
-"""What a corpus must have to be trained on, and a summary of what it has."""
+"""Checks that a corpus can be trained on, and a summary of its contents."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.data.values import first_rows
-from multidomain.errors import DataError, MultidomainWarning, NothingToAdapt, quoted
+from multidomain.errors import DataError, Note, quoted
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class DomainSummary:
     per_class
         Number of documents by class, for all classes of the corpus.
     repeated_texts
-        Documents whose normalised text stood in the domain before.
+        Duplicates: documents whose normalised text occurs earlier in the domain.
     conflicting_texts
         Normalised texts of the domain that carry different labels.
     """
@@ -59,7 +58,7 @@ class CorpusSummary:
 
 
 def summarise(corpus: Corpus) -> CorpusSummary:
-    """Count rows, labels, repeated texts and conflicting labels of each domain."""
+    """Count rows, labels, duplicates and conflicting labels of each domain."""
     keys = corpus.text_keys()
     domains = {}
     by_domain = np.argsort(corpus.domain_codes, kind="stable")
@@ -82,33 +81,30 @@ def _conflicts(keys: np.ndarray, labels: np.ndarray) -> int:
     return int((labels_per_text > 1).sum())
 
 
-def check_trainable(corpus: Corpus, split: Split) -> None:
-    """Check that a classifier can be trained on the split.
+def check_trainable(corpus: Corpus, split: Split) -> list[Note]:
+    """Check that a classifier can be trained on the split; return notes on domains that cannot help.
 
     Raises
     ------
     DataError
         No training row has a label, all have the same, or a class is in dev or test only.
-
-    Warns
-    -----
-    MultidomainWarning
-        There is only one domain, or a domain has labels of one class only.
     """
     train = split.train[corpus.labelled[split.train]]
     if len(train) == 0:
         raise DataError(
             f"No row to train on has a label ('{corpus.name}', {len(split.train):,} training rows). Expected "
-            "labels in at least one domain; check the column of the labels (--label-column) and the split."
+            "labels in at least one domain.",
+            "Check the label column ({label_column=NAME}) and the split.",
         )
     known = set(corpus.labels[train])
     _check_held_out_classes(corpus, split, known)
     if len(known) == 1:
         raise DataError(
             f"All labelled training rows have the class '{next(iter(known))}'. At least two classes are "
-            "needed to learn a difference; check the column of the labels (--label-column) and the split."
+            "needed to learn a difference.",
+            "Check the label column ({label_column=NAME}) and the split.",
         )
-    _warn_of_domains(corpus, split, train)
+    return _notes_on_domains(corpus, split, train)
 
 
 def _check_held_out_classes(corpus: Corpus, split: Split, known: set[str]) -> None:
@@ -120,31 +116,35 @@ def _check_held_out_classes(corpus: Corpus, split: Split, known: set[str]) -> No
             with_label = [int(i) for i in unseen if corpus.labels[i] == label]
             raise DataError(
                 f"The class '{label}' is in the {part} part and in no labelled training row "
-                f"({first_rows(with_label, corpus.where)}). Classes in training: {quoted(sorted(known))}. "
-                "Move some of its rows to the training part, correct the label, or remove the rows."
+                f"({first_rows(with_label, corpus.where)}). Classes in training: {quoted(sorted(known))}.",
+                "Move some of its rows to the training part, correct the label, or remove the rows.",
             )
 
 
-def _warn_of_domains(corpus: Corpus, split: Split, train: np.ndarray) -> None:
+def _notes_on_domains(corpus: Corpus, split: Split, train: np.ndarray) -> list[Note]:
     text = np.concatenate([split.train, split.unlabelled])
     seen = set(corpus.domains[text])
+    notes = []
     if len(seen) == 1:
-        warnings.warn(
-            f"All training text is of one domain, '{next(iter(seen))}': there is nothing to adapt, and an "
-            "ordinary classifier is trained. Check the column of the domains (--domain-column) if you "
-            "expected more.",
-            NothingToAdapt,
-            stacklevel=3,
+        notes.append(
+            Note(
+                f"All training text is of one domain, '{next(iter(seen))}': there is nothing to adapt, and an "
+                "ordinary classifier is trained.",
+                "Check the domain column ({domain_column=NAME}) if you expected more.",
+                kind="one-domain",
+            )
         )
     classes: dict[str, set[str]] = {}
     for domain, label in zip(corpus.domains[train], corpus.labels[train], strict=True):
         classes.setdefault(domain, set()).add(label)
     for domain, names in classes.items():
         if len(names) == 1:
-            warnings.warn(
-                f"All labelled training rows of the domain '{domain}' have the class '{next(iter(names))}': "
-                "its private features can learn only that. Add rows of other classes, or leave the domain "
-                "unlabelled.",
-                MultidomainWarning,
-                stacklevel=3,
+            notes.append(
+                Note(
+                    f"All labelled training rows of the domain '{domain}' have the class '{next(iter(names))}': "
+                    "its private features can learn only that.",
+                    "Add rows of other classes, or leave the domain unlabelled.",
+                    kind="one-class",
+                )
             )
+    return notes

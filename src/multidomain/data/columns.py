@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 
 from multidomain.errors import DataError, did_you_mean, quoted
 
-# In order of preference. A column serves one purpose only: where there is both a `sentiment` and a
-# `category`, the first is the label and the second the domain.
+# In order of preference. A column has only one role: given both a `sentiment` and a `category`, the first is
+# the label and the second the domain.
 SYNONYMS = {
     "text": (
         "text", "review", "review_text", "reviewtext", "sentence", "body", "content", "comment", "message",
@@ -22,12 +22,17 @@ SYNONYMS = {
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns; None means that the column is found by itself.
+    """Names of the columns; None means auto-detected.
 
     Parameters
     ----------
     text, label, domain, split
         Column names, exactly as the file spells them.
+
+    Examples
+    --------
+    >>> Columns(text="body", label="stars")
+    Columns(text='body', label='stars', domain=None, split=None)
     """
 
     text: str | None = None
@@ -44,25 +49,25 @@ def resolve_columns(
     file: str,
     find: Collection[str] = ("text", "label", "domain", "split"),
 ) -> Columns:
-    """Return the columns to use: those asked for, and for the others the first synonym present.
+    """Return the columns to use: those requested, and for the others the first synonym present.
 
     Parameters
     ----------
     names
         The columns of the table.
     wanted
-        What the user asked for.
+        The columns the user requested.
     require
         Fields of `Columns` that must be found.
     file
         Name of the file, for messages.
     find
-        Fields to look for by themselves; a column is not taken for one that nobody needs.
+        Fields to auto-detect; the others stay None unless requested.
 
     Raises
     ------
     DataError
-        A column asked for is not there, or a required one cannot be found.
+        A requested column does not exist, or a required one cannot be found.
     """
     found: dict[str, str | None] = asdict(wanted)
     for field, name in found.items():
@@ -72,7 +77,7 @@ def resolve_columns(
         if found[field] is None and field in find:
             found[field] = _first_synonym(field, names, taken=set(found.values()))
         if found[field] is None and field in require:
-            raise DataError(_not_found(field, names, file))
+            raise _not_found(field, names, file)
     return Columns(**found)
 
 
@@ -81,11 +86,8 @@ def _first_synonym(field: str, names: Sequence[str], taken: Collection[str | Non
     return next((by_form[s] for s in SYNONYMS[field] if s in by_form), None)
 
 
-def _not_found(field: str, names: Sequence[str], file: str) -> str:
-    message = (
-        f"{file} has no column that looks like the {field}. Its columns: {quoted(names)}. "
-        f"Name the right one with --{field}-column NAME (in Python: Columns({field}=...))."
-    )
+def _not_found(field: str, names: Sequence[str], file: str) -> DataError:
+    hint = f"Name the right one with {{{field}_column=NAME}}."
     if len(names) == 1 and any(mark in names[0] for mark in ";|\t"):
-        message += " The header seems to use another separator; save the file with commas, or as .tsv with tabs."
-    return message
+        hint += " The header seems to use another separator; save the file with commas, or as .tsv with tabs."
+    return DataError(f"{file} has no column that looks like the {field}. Its columns: {quoted(names)}.", hint)

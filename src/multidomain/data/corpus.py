@@ -1,4 +1,4 @@
-"""The corpus: documents with a domain each, and a label where there is one."""
+"""The corpus: documents, each with a domain and an optional label."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Provenance:
 
     @classmethod
     def of_file(cls, name: str, rows: Sequence[int] | np.ndarray) -> Provenance:
-        """Return the places of documents that all come from one file."""
+        """Return the provenance of documents from a single file."""
         row = np.asarray(rows, dtype=np.int64)
         return cls((name,), np.zeros(len(row), dtype=np.int32), row)
 
     @classmethod
     def concat(cls, provenance: Sequence[Provenance]) -> Provenance:
-        """Return the places of several corpora, one after the other."""
+        """Return the provenance of several corpora, concatenated."""
         starts = np.cumsum([0] + [len(p.files) for p in provenance[:-1]])
         return cls(
             tuple(name for p in provenance for name in p.files),
@@ -53,7 +53,7 @@ class Provenance:
         )
 
     def select(self, rows: np.ndarray) -> Provenance:
-        """Return the places of some documents."""
+        """Return the provenance of some documents."""
         return Provenance(self.files, self.file[rows], self.row[rows])
 
     def where(self, i: int) -> str:
@@ -70,22 +70,28 @@ class Corpus:
     documents
         Texts (object array of str), or feature vectors (sparse rows, float32).
     labels
-        The class name of each document, or None where it is not known.
+        The class name of each document, or None if unlabelled.
     domains
         The domain name of each document.
     parts
-        ``train``, ``dev``, ``test`` or ``unlabelled`` as the files gave it; None when they gave none. A row
-        given as ``unlabelled`` may carry a label, for scoring only.
+        ``train``, ``dev``, ``test`` or ``unlabelled`` as given in the files; None if not given. An
+        ``unlabelled`` row may carry a label, for scoring only.
     folds
-        Folds as the files gave them, -1 where a row has none.
+        Folds as given in the files, -1 where a row has none.
     groups
-        Rows of one source document have the same group and are never split; None where a row stands alone.
-    places
+        Rows of the same source document share a group and are never split up; None if a row has no group.
+    provenance
         File and row of each document, for messages.
     name
-        What messages and records call the corpus.
+        Name of the corpus in messages and records.
     columns
-        The columns of a table that text, label, domain and part were found in, for messages.
+        The table columns of text, label, domain and part, for messages.
+
+    Examples
+    --------
+    >>> corpus = Corpus(["fine", "poor", "so-so"], ["good", "bad", None], ["books", "pans", "pans"])
+    >>> corpus.domain_names, corpus.class_names, corpus.labelled.tolist()
+    (('books', 'pans'), ('bad', 'good'), [True, True, False])
     """
 
     documents: np.ndarray | sp.csr_matrix
@@ -150,7 +156,7 @@ class Corpus:
 
     @cached_property
     def domain_names(self) -> tuple[str, ...]:
-        """The domains, in the order of first appearance."""
+        """The domains, in order of first appearance."""
         return tuple(dict.fromkeys(self.domains))
 
     @cached_property
@@ -166,11 +172,11 @@ class Corpus:
 
     @cached_property
     def labelled(self) -> np.ndarray:
-        """Mask of the rows that carry a label."""
+        """Mask of the labelled rows."""
         return np.array([label is not None for label in self.labels], dtype=bool)
 
     def select(self, rows: np.ndarray) -> Corpus:
-        """Return the corpus of some rows, given by index or mask."""
+        """Return the selected rows, given by index or mask."""
 
         def of(array: Any) -> Any:
             return None if array is None else array[rows]
@@ -199,7 +205,7 @@ class Corpus:
         return self.select(np.array(kept))
 
     def where(self, i: int) -> str:
-        """Return where row `i` came from, ``reviews.csv, row 17``; without places, its number from 1."""
+        """Return where row `i` came from, ``reviews.csv, row 17``; without provenance, its 1-based number."""
         return self.provenance.where(i) if self.provenance is not None else f"row {int(i) + 1}"
 
     def text_keys(self) -> np.ndarray:
@@ -226,9 +232,9 @@ class Corpus:
 
     @classmethod
     def concat(cls, corpora: Sequence[Corpus], name: str | None = None) -> Corpus:
-        """Return one corpus of several, for example of one file each.
+        """Concatenate corpora, for example one per file.
 
-        Rows of the same group name are taken to be one document, whichever corpus they come from.
+        Rows with the same group name count as one document, whichever corpus they come from.
         """
         if not corpora:
             raise DataError("There is no corpus to join: give at least one.")
@@ -251,7 +257,7 @@ class Corpus:
 
 
 def object_array(values: Any) -> np.ndarray:
-    """Return a one-dimensional object array, also of strings that numpy would make fixed-width."""
+    """Return a one-dimensional object array, even of strings, which numpy would store as fixed-width."""
     if isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1:
         return values
     values = list(values)

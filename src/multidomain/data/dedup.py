@@ -1,4 +1,4 @@
-"""Keys that tell whether two documents are the same text."""
+"""Deduplication keys: equal for documents with the same text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_LETTER_OR_DIGIT = re.compile(r"[\W_]+")
 _NOT_ASCII_ALNUM = bytes(b for b in range(128) if not chr(b).isalnum())
 
 
-def normalise(text: str) -> bytes:
+def letters_and_digits(text: str) -> bytes:
     """Return the letters and digits of `text` in lower case, as UTF-8.
 
     A text with no letter or digit at all is compared as it stands: otherwise all texts of emoji, and the
@@ -22,9 +22,9 @@ def normalise(text: str) -> bytes:
 
     Examples
     --------
-    >>> normalise("It's GREAT, 10/10!")
+    >>> letters_and_digits("It's GREAT, 10/10!")
     b'itsgreat1010'
-    >>> normalise(" :-) ")
+    >>> letters_and_digits(" :-) ")
     b':-)'
     """
     if text.isascii():  # the usual case, and several times faster than the regular expression
@@ -41,7 +41,7 @@ def document_keys(documents: np.ndarray | sp.csr_matrix) -> np.ndarray:
     The keys are digests, the same on every machine and for every corpus, so parts of different corpora can
     be compared. Two different texts among a million share a key with a chance of about 3 in 10^8.
     """
-    contents = _row_contents(documents) if sp.issparse(documents) else map(normalise, documents)
+    contents = _row_contents(documents) if sp.issparse(documents) else map(letters_and_digits, documents)
     digests = b"".join(hashlib.blake2b(content, digest_size=8).digest() for content in contents)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 

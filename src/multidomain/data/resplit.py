@@ -1,4 +1,4 @@
-"""New splits of the kind that a corpus gives: its rows dealt anew to its parts and folds."""
+"""Re-splitting: new splits of the same kind as a corpus has, into its parts and folds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from multidomain.data.stratify import components, cut, strata
 
 
 def resplit_parts(corpus: Corpus, balanced: Sequence[str], rest: str, rng: np.random.Generator) -> Corpus:
-    """Return the corpus with the rows of some parts pooled and dealt to these parts anew.
+    """Return the corpus with the rows of some parts pooled and re-split into these parts.
 
-    Groups and equal texts, of whichever domains, get into one part: this always holds. A part has as many rows of each
+    Groups and duplicates, across domains, always go to one part. A part has as many rows of each
     domain as it had, and a balanced part as many of each class as of the others, as far as a class has rows. Both hold
     to the row while texts that stand once are left to fill up what the others leave open; where there are none left, a
     part may miss its size by a few rows.
@@ -22,11 +22,11 @@ def resplit_parts(corpus: Corpus, balanced: Sequence[str], rest: str, rng: np.ra
     Parameters
     ----------
     balanced
-        Parts in which a domain's classes shall have the same number of rows.
+        Parts in which the classes of a domain get the same number of rows.
     rest
-        The part that gets what these leave.
+        The part that gets the remaining rows.
     rng
-        Deals equals at random.
+        Breaks ties at random.
     """
     assert corpus.parts is not None
     names = (*balanced, rest)
@@ -40,9 +40,9 @@ def resplit_parts(corpus: Corpus, balanced: Sequence[str], rest: str, rng: np.ra
 
 
 def resplit_folds(corpus: Corpus, rng: np.random.Generator) -> Corpus:
-    """Return the corpus with all rows that are not given as unlabelled dealt to as many folds as it has.
+    """Return the corpus with all rows but unlabelled ones re-split into as many folds as it has.
 
-    Stratified by domain and class, with groups and equal texts, of whichever domains, in one fold.
+    Stratified by domain and class, with groups and duplicates, across domains, in one fold.
     """
     assert corpus.folds is not None
     n_folds = int(corpus.folds.max()) + 1
@@ -54,7 +54,7 @@ def resplit_folds(corpus: Corpus, rng: np.random.Generator) -> Corpus:
 
 
 def _wanted(part: np.ndarray, domain: np.ndarray, stratum: np.ndarray, balanced: Sequence[str]) -> np.ndarray:
-    """Return how many rows of each stratum each balanced part shall have, and in the last column what is left."""
+    """Return the target number of rows of each stratum in each balanced part, and in the last column the rest."""
     left = np.bincount(stratum)
     wanted = np.zeros((len(left), len(balanced) + 1), dtype=np.int64)
     for d in np.unique(domain):
@@ -68,7 +68,7 @@ def _wanted(part: np.ndarray, domain: np.ndarray, stratum: np.ndarray, balanced:
 
 
 def _evenly(n: int, available: np.ndarray) -> np.ndarray:
-    """Return how many to take of each kind so that they are `n`: the same number, or all where a kind has fewer."""
+    """Return how many to take of each kind for `n` in total: equally many, or all where a kind has fewer."""
     taken = np.zeros_like(available)
     for place, kind in enumerate(np.argsort(available, kind="stable")):
         taken[kind] = min(available[kind], (n - taken.sum()) // (len(available) - place))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from multidomain.data.corpus import PARTS, Corpus
+from multidomain.data.settings import SplitSettings
 from multidomain.data.stratify import components, cut, strata
 from multidomain.data.values import check_domain_names
 from multidomain.errors import ConfigError, DataError
@@ -19,7 +20,7 @@ Selection: TypeAlias = Literal["source-dev", "oracle"]
 
 @dataclass(frozen=True)
 class Duplicates:
-    """How many test rows of a domain have their text elsewhere in the same domain.
+    """How many test rows of a domain have duplicates elsewhere in the same domain.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class Duplicates:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Row numbers of a corpus by part; no row is in two parts, but for what the last two parameters allow.
+    """Row numbers of a corpus by part; no row is in two parts, except as the last two parameters allow.
 
     Parameters
     ----------
@@ -54,9 +55,16 @@ class Split:
         How the split came about, for people.
     selection
         Whose labels may select the model: ``source-dev`` those of domains that have labels in training,
-        ``oracle`` those of every development row, a target's too (its text may then be unlabelled text as well).
+        ``oracle`` those of the whole dev set, a target's too (its text may then be unlabelled text as well).
     transductive
         The unlabelled text may hold texts of the test part, without their labels.
+
+    Examples
+    --------
+    >>> corpus = Corpus(["a", "b", "c", "d"], ["good", "bad"] * 2, ["books", "books", "pans", "pans"])
+    >>> split = Split(train=[0, 1, 2], dev=[], test=[3], unlabelled=[], rule="by hand")
+    >>> split.hide_labels(corpus, ["pans"]).unlabelled
+    array([2])
     """
 
     train: np.ndarray
@@ -83,7 +91,7 @@ class Split:
                 raise DataError(f"Row index {rows[0]} is {where}. Each row may be in one part, once.")
 
     def hide_labels(self, corpus: Corpus, domains: Collection[str]) -> Split:
-        """Return the split in which the labels of some domains are not seen.
+        """Return the split with the labels of some domains hidden.
 
         Their train and dev rows become unlabelled text; their test rows stay, to be scored.
         """
@@ -91,11 +99,11 @@ class Split:
         names = [name for name in corpus.domain_names if name in domains]
         hidden = np.array([name in domains for name in corpus.domain_names])[corpus.domain_codes]
         moved = [rows[hidden[rows]] for rows in (self.train, self.dev)]
-        return Split(
+        return replace(
+            self,
             train=self.train[~hidden[self.train]],
             dev=self.dev[~hidden[self.dev]],
-            test=self.test,
-            unlabelled=np.sort(np.concatenate([self.unlabelled, *moved])),
+            unlabelled=np.unique(np.concatenate([self.unlabelled, *moved])),
             rule=f"{self.rule}; labels hidden in {', '.join(names)}",
         )
 
@@ -104,12 +112,12 @@ class Split:
         found = set(corpus.domains[self.train[corpus.labelled[self.train]]])
         return [name for name in corpus.domain_names if name in found]
 
-    def repeats(self, corpus: Corpus) -> dict[str, Duplicates]:
-        """Count for each domain the test rows whose normalised text stands elsewhere in the domain too."""
+    def duplicates(self, corpus: Corpus) -> dict[str, Duplicates]:
+        """Count for each domain the test rows with duplicates elsewhere in the domain."""
         domain = corpus.domain_codes
         n_domains = len(corpus.domain_names)
         _, text = np.unique(corpus.text_keys(), return_inverse=True)
-        pair = text * n_domains + domain  # the same text in another domain is no repeat
+        pair = text * n_domains + domain  # the same text in another domain is not a duplicate
         in_train = np.isin(pair[self.test], pair[np.concatenate([self.train, self.dev])])
         in_any = in_train | np.isin(pair[self.test], pair[self.unlabelled])
         counts = [
@@ -131,8 +139,14 @@ def _repeated(rows: np.ndarray) -> np.ndarray:
     return values[counts > 1]
 
 
+def split_by(corpus: Corpus, settings: SplitSettings) -> Split:
+    """Return the split that settings describe."""
+    split = default_split(corpus, fold=settings.fold, seed=settings.seed)
+    return split.hide_labels(corpus, settings.unlabelled) if settings.unlabelled else split
+
+
 def default_split(corpus: Corpus, *, fold: int | None = None, seed: int = 0) -> Split:
-    """Return the split that fits: a fold if one is asked for, the given parts if there are some, or a cut.
+    """Return the default split: the given fold, else the given parts, else a holdout split.
 
     Given parts are kept; a dev or test part that is not there is cut from train.
     """
@@ -150,12 +164,12 @@ def _gives_held_out(corpus: Corpus) -> bool:
 def given_split(corpus: Corpus, *, dev_fraction: float = 0.1, test_fraction: float = 0.0, seed: int = 0) -> Split:
     """Return the parts as the files gave them.
 
-    A dev or test part that is not there is cut from train, stratified, with groups and equal texts together.
+    A dev or test part that is not there is cut from train, stratified, with groups and duplicates together.
     """
     if corpus.parts is None:
         raise DataError(
-            f"'{corpus.name}' does not say which rows are train, dev or test. Add a column 'split', or cut "
-            "the corpus with holdout_split or kfold_split."
+            f"'{corpus.name}' does not say which rows are train, dev or test.",
+            "Add a column 'split', or split the corpus with holdout_split or kfold_split.",
         )
     rows = {part: np.flatnonzero(corpus.parts == part) for part in PARTS}
     wanted = {"dev": dev_fraction, "test": test_fraction}
@@ -176,7 +190,7 @@ def _of_parts(rows: dict[str, np.ndarray], rule: str) -> Split:
 
 
 def holdout_split(corpus: Corpus, *, test_fraction: float = 0.2, dev_fraction: float = 0.1, seed: int = 0) -> Split:
-    """Cut the corpus: stratified by domain and class, with groups and equal texts together.
+    """Hold out rows: stratified by domain and class, with groups and duplicates together.
 
     Rows given as ``unlabelled`` stay so, and rows linked to them by text or group go to train: no test text
     is ever seen in training.
@@ -230,7 +244,7 @@ def kfold_split(corpus: Corpus, fold: int, n_folds: int = 5, *, seed: int = 0) -
 def cross_validation(corpus: Corpus, split: Split, n_folds: int, seed: int = 0) -> list[Split]:
     """Return splits of the rows that training may see, in which each labelled one is a test row once.
 
-    Equal texts stay together, and the share of dev rows is as before. If the split has domains without labels in
+    Duplicates stay together, and the fraction of dev rows is unchanged. If the split has domains without labels in
     training, the labels of each other domain are hidden in one of the splits, as long as one domain has labels left.
     """
     names = split.labelled_domains(corpus)
@@ -256,7 +270,7 @@ def cross_validation(corpus: Corpus, split: Split, n_folds: int, seed: int = 0) 
 
 
 def _roles(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rows given as unlabelled, those linked to one of them, and those free to be dealt."""
+    """Return the rows given as unlabelled, those linked to one of them, and those free to be split."""
     given = np.zeros(len(corpus), dtype=bool) if corpus.parts is None else corpus.parts == "unlabelled"
     component = components(corpus)
     linked = np.isin(component, component[given]) & ~given

@@ -1,4 +1,4 @@
-"""Cut rows into parts: stratified, with groups and equal texts kept together."""
+"""Stratified splitting, with groups and duplicates kept together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multidomain.data.corpus import Corpus
 
 
 def components(corpus: Corpus) -> np.ndarray:
-    """Return for each row the number of its component: rows linked by a group or by an equal text."""
+    """Return for each row the number of its component: rows linked by a group or as duplicates."""
     keys, key_of_row = np.unique(corpus.text_keys(), return_inverse=True)
     if corpus.groups is None:
         return key_of_row

@@ -1,4 +1,4 @@
-"""From loose values to a checked corpus: missing texts, labels and domains."""
+"""From raw values to a validated corpus: missing texts, labels and domains."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ def corpus_from_rows(
     *,
     name: str = "corpus",
 ) -> Corpus:
-    """Return the corpus of Python objects.
+    """Build a corpus from Python objects.
 
     Parameters
     ----------
     documents
-        Texts, or a sparse matrix with a row for each document.
+        Texts, or a sparse matrix with one row per document.
     labels
-        Class of each document; None or NaN where it is not known. Without labels, none is known.
+        Class of each document; None or NaN if unlabelled. If omitted, all documents are unlabelled.
     domains
-        Domain of each document. Without domains, there is one, called ``all``.
+        Domain of each document. If omitted, there is a single domain, ``all``.
     name
-        What messages call the corpus.
+        Name of the corpus in messages.
 
     Raises
     ------
     DataError
-        A text is missing or no str, a domain is missing, names differ by case or blanks only.
+        A text is missing or not a str, a domain is missing, or names differ only in case or whitespace.
     """
     if not sp.issparse(documents):
         documents = object_array(documents)
-        check_texts(documents, lambda i: f"index {i}", way_out="Remove these rows, or give them a text.")
+        check_texts(documents, lambda i: f"index {i}", hint="Remove these rows, or give them a text.")
     n = documents.shape[0]
     label_names = object_array([None] * n if labels is None else [class_name(v) for v in labels])
     domain_values = object_array([ONLY_DOMAIN] * n if domains is None else domains)
@@ -59,19 +59,19 @@ def corpus_from_rows(
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing: null, NaN, or only blanks."""
+    """Whether a cell is empty: null, NaN or whitespace."""
     if isinstance(value, str):
         return not value or value.isspace()
     if isinstance(value, float | np.floating):
         return math.isnan(value)
-    # pandas is not needed here, but its columns may come with its own kinds of null.
+    # pandas is not required here, but its columns may contain its own null values.
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def class_name(value: Any) -> str | None:
-    """Return the class name a cell stands for, None when the row is unlabelled.
+    """Return the class name in a cell, or None if the row is unlabelled.
 
-    Whole numbers lose their decimals: a column of 0 and 1 becomes 0.0 and 1.0 in many tools as soon as one
+    Whole numbers lose their decimals: many tools turn a column of 0 and 1 into 0.0 and 1.0 as soon as one
     label is missing.
 
     Examples
@@ -88,37 +88,37 @@ def class_name(value: Any) -> str | None:
 
 
 def part_name(value: Any) -> str | None:
-    """Return the part a cell stands for, or None when it is none."""
+    """Return the part named in a cell, or None if it names none."""
     form = str(value).strip().lower()
     form = _PART_SYNONYMS.get(form, form)
     return form if form in PARTS else None
 
 
-def check_texts(texts: np.ndarray, where: Callable[[int], str], *, way_out: str) -> None:
-    """Check that every text is a str with something in it.
+def check_texts(texts: np.ndarray, where: Callable[[int], str], *, hint: str) -> None:
+    """Check that every text is a non-empty str.
 
     Raises
     ------
     DataError
-        With the first rows at fault and their number.
+        Names the first offending rows and their number.
     """
     missing = [i for i, text in enumerate(texts) if is_missing(text)]
     if missing:
         have = "has" if len(missing) == 1 else "have"
         raise DataError(
-            f"{counted(len(missing), 'row')} {have} no text (null, NaN or blank): "
-            f"{first_rows(missing, where)}. {way_out}"
+            f"{counted(len(missing), 'row')} {have} no text (null, NaN or blank): {first_rows(missing, where)}.",
+            hint,
         )
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(
-                f"{where(i)}: expected a text (str), got {type(text).__name__}: {str(text)[:40]!r}. "
-                "Check which column or array holds the texts."
+                f"{where(i)}: expected a text (str), got {type(text).__name__}: {str(text)[:40]!r}.",
+                "Check which column or array holds the texts.",
             )
 
 
 def checked_domains(values: np.ndarray, where: Callable[[int], str]) -> np.ndarray:
-    """Return domain names as str; none may be missing or differ from another by case or blanks only."""
+    """Return domain names as str; none may be missing or differ from another only in case or whitespace."""
     missing = [i for i, value in enumerate(values) if is_missing(value)]
     if missing:
         raise DataError(
@@ -131,19 +131,19 @@ def checked_domains(values: np.ndarray, where: Callable[[int], str]) -> np.ndarr
 
 
 def domain_name(value: Any) -> str | None:
-    """Return the name of a domain as it is written, None where it is missing."""
+    """Return the name of a domain as written, or None if missing."""
     if is_missing(value):
         return None
     return value if isinstance(value, str) else class_name(value)
 
 
 def plain_form(name: str) -> str:
-    """Return the form in which names that differ by case or blanks only are equal."""
+    """Return a name with case and whitespace normalised."""
     return " ".join(name.split()).casefold()
 
 
 def check_near_names(kind: str, names: np.ndarray, where: Callable[[int], str]) -> None:
-    """Check that no two names differ by case or blanks only: one of them is nearly always a slip."""
+    """Check that no two names differ only in case or whitespace: one is nearly always a typo."""
     first_use: dict[str, int] = {}
     for i, name in enumerate(names):
         if name is not None and name not in first_use:
@@ -165,7 +165,7 @@ def first_rows(rows: Sequence[int], where: Callable[[int], str], limit: int = 5)
 
 
 def check_domain_names(asked: Sequence[str], corpus: Corpus) -> None:
-    """Check that all domains asked for are in the corpus."""
+    """Check that all requested domains are in the corpus."""
     for name in asked:
         if name not in corpus.domain_names:
             raise DataError(f"'{corpus.name}' has no domain '{name}'.{did_you_mean(name, corpus.domain_names)}")

@@ -1,1 +1,1 @@
-"""How good a model is, and how invariant its shared features are."""
+"""Evaluation of models, and of the invariance of their shared features."""

@@ -1,26 +1,26 @@
-"""How good a model is, domain by domain."""
+"""Evaluation of a model, domain by domain."""
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import f1_score
+from scipy.sparse import csr_matrix
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.values import ONLY_DOMAIN
-from multidomain.errors import DataError, NoDomainGiven, quoted
+from multidomain.errors import DataError, Note, quoted
 from multidomain.evaluation.invariance import Invariance, measure_invariance
+from multidomain.metrics import accuracy, by_domain, domain_mean, macro_f1
 from multidomain.model.model import Model, UnknownDomain
 
 
 @dataclass(frozen=True)
 class DomainScore:
-    """Scores of the labelled rows of one domain, and what is had more cheaply."""
+    """Scores of the labelled rows of one domain, with baselines."""
 
     domain: str
     had_labels: bool  # in training
@@ -39,68 +39,99 @@ class Evaluation:
 
     @property
     def accuracy(self) -> float:
-        """Return the mean over domains, each domain counting the same (as in the paper)."""
-        return float(np.mean([score.accuracy for score in self.domains]))
+        """Return the unweighted mean over domains, as in the paper."""
+        return domain_mean(score.accuracy for score in self.domains)
 
     def mean(self, name: str) -> float | None:
         """Return the mean over domains of a score by its name, None if it was not measured."""
         values = [getattr(score, name) for score in self.domains]
-        return None if None in values else float(np.mean(values))
+        return None if None in values else domain_mean(values)
 
     @property
     def macro_f1(self) -> float:
         """Return the mean over domains."""
-        return float(np.mean([score.macro_f1 for score in self.domains]))
+        return domain_mean(score.macro_f1 for score in self.domains)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the scores and their means as JSON can hold them."""
+        """Return the scores and their means as JSON-compatible values."""
         measured = [{name: value for name, value in asdict(s).items() if value is not None} for s in self.domains]
         return {"domains": measured, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
+
+
+def labelled_rows(model: Model, corpus: Corpus, rows: np.ndarray) -> np.ndarray:
+    """Return the labelled rows among some rows of a corpus; labels unknown to the model are an error."""
+    rows = rows[corpus.labelled[rows]]
+    if not len(rows):
+        raise DataError(f"There is nothing to score: none of these rows of '{corpus.name}' has a label.")
+    unknown = sorted(set(corpus.labels[rows]) - set(model.classes), key=str)
+    if unknown:
+        first = rows[list(corpus.labels[rows]).index(unknown[0])]
+        raise DataError(
+            f"{corpus.where(first)}: the model knows {quoted(model.classes)}, not {quoted(unknown)}.",
+            "Correct the labels or drop these rows.",
+        )
+    return rows
 
 
 def evaluate(
     model: Model,
     corpus: Corpus,
     rows: np.ndarray,
-    unknown_domain: UnknownDomain = "shared",
+    probabilities: np.ndarray,
     *,
-    train: np.ndarray | None = None,
+    baselines: Mapping[str, np.ndarray] | None = None,
 ) -> Evaluation:
-    """Score the labelled ones among `rows` of a corpus; with the training rows, beside simpler answers."""
-    rows = rows[corpus.labelled[rows]]
-    if not len(rows):
-        raise DataError(f"There is nothing to score: none of these rows of '{corpus.name}' has a label.")
-    truth, domains = corpus.labels[rows], corpus.domains[rows]
-    strange = sorted(set(truth) - set(model.classes), key=str)
-    if strange:
-        first = rows[list(truth).index(strange[0])]
-        raise DataError(
-            f"{corpus.where(first)}: the model knows {quoted(model.classes)}, not {quoted(strange)}. "
-            "Correct the labels or leave these rows out."
-        )
-    predicted = model.predict(corpus.documents[rows], domains, unknown_domain)
-    simpler = {} if train is None else _simpler_answers(model, corpus, rows, train)
-    scores = []
-    for name in dict.fromkeys(domains):
-        here = domains == name
-        y, answer = truth[here].astype(str), predicted[here].astype(str)
-        scores.append(
+    """Score predictions on labelled rows of a corpus.
+
+    Parameters
+    ----------
+    probabilities
+        What the model predicts for the rows, shape (rows, classes).
+    baselines
+        Class names that the baselines predict, by the name of their score; see `baselines`.
+    """
+    y, domains = corpus.labels[rows].astype(str), corpus.domains[rows]
+    predicted = _class_names(model, probabilities)
+    accuracies, f1 = (by_domain(score, y, predicted, domains) for score in (accuracy, macro_f1))
+    of_baselines = {name: by_domain(accuracy, y, other, domains) for name, other in (baselines or {}).items()}
+    return Evaluation(
+        [
             DomainScore(
                 domain=name,
                 had_labels=name in model.labelled_domains,
-                rows=int(here.sum()),
-                accuracy=float((y == answer).mean()),
-                macro_f1=float(f1_score(y, answer, average="macro", zero_division=0)),
-                **{name: float((truth[here] == answers[here]).mean()) for name, answers in simpler.items()},
+                rows=int((domains == name).sum()),
+                accuracy=accuracies[name],
+                macro_f1=f1[name],
+                **{baseline: scores[name] for baseline, scores in of_baselines.items()},
             )
-        )
-    return Evaluation(scores)
+            for name in accuracies
+        ]
+    )
 
 
-def _simpler_answers(model: Model, corpus: Corpus, rows: np.ndarray, train: np.ndarray) -> dict[str, np.ndarray]:
-    """Answers from the shared features alone, where the method has any, and of the most frequent class.
+def evaluate_corpus(
+    model: Model, corpus: Corpus, rows: np.ndarray, unknown_domain: UnknownDomain = "shared"
+) -> tuple[Evaluation, tuple[Note, ...]]:
+    """Predict and score the labelled rows among some rows of a corpus; return notes on domains too."""
+    rows = labelled_rows(model, corpus, rows)
+    domains = model.resolve_domains(list(corpus.domains[rows]), len(rows), unknown_domain)
+    probabilities = model.probabilities(model.encode(corpus.documents[rows]), domains.codes)
+    return evaluate(model, corpus, rows, probabilities), domains.notes
+
+
+def baselines(
+    model: Model, corpus: Corpus, rows: np.ndarray, x: csr_matrix, train: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the predictions of the baselines: the shared features alone, and the majority class.
 
     A domain without labels gets the class that is most frequent in all of training.
+
+    Parameters
+    ----------
+    x
+        The rows as the model encodes them.
+    train
+        Training rows.
     """
     train = train[corpus.labelled[train]]
     overall = Counter(corpus.labels[train]).most_common(1)[0][0]
@@ -108,19 +139,22 @@ def _simpler_answers(model: Model, corpus: Corpus, rows: np.ndarray, train: np.n
     for name in dict.fromkeys(corpus.domains[rows]):
         labels = corpus.labels[train[corpus.domains[train] == name]]
         of_domain[name] = Counter(labels).most_common(1)[0][0] if len(labels) else overall
-    answers = {"majority_accuracy": np.array([of_domain[name] for name in corpus.domains[rows]], dtype=object)}
-    if model.domains == (ONLY_DOMAIN,):  # which an answer without a domain is taken to be of
-        return answers
-    with warnings.catch_warnings(), suppress(DataError):  # a domain-specific model refuses
-        warnings.simplefilter("ignore", NoDomainGiven)
-        answers["shared_accuracy"] = model.predict(corpus.documents[rows])
-    return answers
+    predicted = {"majority_accuracy": np.array([of_domain[name] for name in corpus.domains[rows]]).astype(str)}
+    # A model of one domain takes a document without a domain to be of that one.
+    if model.requirements.unseen_domains and model.domains != (ONLY_DOMAIN,):
+        codes = model.resolve_domains(None, len(rows)).codes
+        predicted["shared_accuracy"] = _class_names(model, model.probabilities(x, codes))
+    return predicted
 
 
-def invariance(model: Model, corpus: Corpus, rows: np.ndarray, seed: int = 0) -> Invariance | None:
-    """Measure how well the domains of held-out text can be told by the model's shared features."""
+def _class_names(model: Model, probabilities: np.ndarray) -> np.ndarray:
+    return np.array(model.classes).astype(str)[probabilities.argmax(axis=1)]
+
+
+def invariance(model: Model, corpus: Corpus, rows: np.ndarray, x: csr_matrix, seed: int = 0) -> Invariance | None:
+    """Measure how well a probe predicts the domain of held-out text from the model's shared features."""
     code_of = {name: code for code, name in enumerate(dict.fromkeys(corpus.domains[rows]))}
-    features = model.shared_features(corpus.documents[rows]) if len(rows) else None
+    features = model.shared_features(x) if len(rows) else None
     if features is None:
         return None
     codes = np.array([code_of[name] for name in corpus.domains[rows]])

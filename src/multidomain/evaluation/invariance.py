@@ -1,4 +1,4 @@
-"""How invariant shared features are: Theorem 1 of the paper as a meter."""
+"""Domain invariance of shared features, measured by Theorem 1 of the paper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multidomain.errors import DataError
+from multidomain.errors import TrainingError
 from multidomain.nn.heads import Head
 from multidomain.objectives.divergence import jsd_from_cross_entropy
 from multidomain.objectives.domain import NLL
@@ -22,15 +22,15 @@ _PATIENCE = 12  # checks without a lower cross-entropy
 
 @dataclass(frozen=True)
 class Invariance:
-    """What a fresh discriminator finds out about the domain.
+    """How well a fresh discriminator predicts the domain.
 
     Attributes
     ----------
     nats
         Lower estimate of the Jensen-Shannon divergence among the domains' shared features: 0 if they
-        cannot be told apart, log N if they can be told with certainty.
+        are indistinguishable, log N if they are fully separable.
     accuracy, chance
-        How often the probe names the right domain, mean over domains, and 1 / N.
+        Accuracy of the probe, mean over domains, and 1 / N.
     """
 
     nats: float
@@ -60,7 +60,10 @@ def measure_invariance(features: np.ndarray, d: np.ndarray, n_domains: int, seed
     if n_domains < 2 or np.bincount(d, minlength=n_domains).min() < 8:
         return None
     if not np.isfinite(features).all():
-        raise DataError("The shared features are not finite: training has diverged. Lower the learning rate.")
+        raise TrainingError(
+            "The shared features are not finite: training has diverged.",
+            "Lower the learning rate ({settings.lr=RATE}).",
+        )
     random = np.random.default_rng(seed)
     x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
     fit, stop, score = [], [], []  # of each domain: 40 % fit the probe, 10 % choose among its states, 50 % score
@@ -70,7 +73,7 @@ def measure_invariance(features: np.ndarray, d: np.ndarray, n_domains: int, seed
         fit.append(x[rows[:a]])
         stop.append(x[rows[a:b]])
         score.append(x[rows[b:]])
-    # Features of any scale are learnt equally fast; what they tell about the domain does not change.
+    # Standardised, so that the probe learns equally fast at any scale of the features.
     seen = torch.cat(fit)
     mean, scale = seen.mean(dim=0), seen.std().clamp_min(1e-8)
     fit, stop, score = ([(rows - mean) / scale for rows in part] for part in (fit, stop, score))
@@ -80,7 +83,7 @@ def measure_invariance(features: np.ndarray, d: np.ndarray, n_domains: int, seed
         probes = [_fitted_probe(fit, stop, dropout) for dropout in (0.0, 0.4)]
         probe = min(probes, key=lambda fitted: _scores(fitted, stop)[0])
     cross_entropy, accuracy = _scores(probe, score)
-    # A probe that always answers 1/N proves 0, so a worse one proves no less.
+    # A probe that always predicts 1/N gives the bound 0, so a worse probe cannot lower it.
     nats = max(0.0, jsd_from_cross_entropy(cross_entropy, n_domains))
     return Invariance(nats, float(np.log(n_domains)), accuracy, 1 / n_domains, sum(len(rows) for rows in score))
 

@@ -1,4 +1,4 @@
-"""How the paper's experiments cut their corpora: what one run trains on, selects on and is tested on."""
+"""The paper's protocols: what one run trains on, selects on and is tested on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multidomain.data.splits import Selection, Split, given_split, kfold_split
 TargetText: TypeAlias = Literal["train", "test"]
 
 SplitSpec: TypeAlias = Mapping[str, Any]
-"""Where a run stands in its protocol, as its record says it: a fold, or a target and how it is treated.
+"""The split of a run within its protocol, as in its record: a fold, or a target and how it is treated.
 
 On a new split it has a ``split_seed`` too.
 """
@@ -25,13 +25,13 @@ On a new split it has a ``split_seed`` too.
 class Protocol(ABC):
     """An experiment's runs and their splits.
 
-    A run is on the split that the files give, or on a new one: the rows dealt anew by a seed, at the sizes given, with
-    equal texts kept together. All else is the same on both.
+    A run uses the given split, or a new one: the data re-split by a seed, at the given sizes, with duplicates kept
+    together. All else is the same on both.
     """
 
     corpus: str
 
-    def places(self, *, reads_text: bool, split_seed: int | None = None) -> list[dict[str, Any]]:
+    def split_specs(self, *, reads_text: bool, split_seed: int | None = None) -> list[dict[str, Any]]:
         """Return all runs of one system and seed.
 
         Parameters
@@ -42,44 +42,44 @@ class Protocol(ABC):
             Of a new split; None for the one that is given.
         """
         new_split = {} if split_seed is None else {"split_seed": split_seed}
-        return [{**place, **new_split} for place in self._places(reads_text)]
+        return [{**spec, **new_split} for spec in self._split_specs(reads_text)]
 
-    def split(self, corpus: Corpus, place: SplitSpec) -> Split:
-        """Cut the corpus for one run."""
-        seed = place.get("split_seed")
+    def split(self, corpus: Corpus, spec: SplitSpec) -> Split:
+        """Split the corpus for one run."""
+        seed = spec.get("split_seed")
         if seed is None:
-            return self._split(corpus, place)
-        split = self._split(self._resplit(corpus, np.random.default_rng(seed)), place)
-        return replace(split, rule=f"{split.rule}; dealt anew, split seed {seed}")
+            return self._split(corpus, spec)
+        split = self._split(self._resplit(corpus, np.random.default_rng(seed)), spec)
+        return replace(split, rule=f"{split.rule}; re-split with seed {seed}")
 
     @abstractmethod
-    def _places(self, reads_text: bool) -> list[dict[str, Any]]:
+    def _split_specs(self, reads_text: bool) -> list[dict[str, Any]]:
         """Return all runs of one system and seed on one split."""
 
     @abstractmethod
-    def _split(self, corpus: Corpus, place: SplitSpec) -> Split:
-        """Cut the corpus by the parts and folds it has."""
+    def _split(self, corpus: Corpus, spec: SplitSpec) -> Split:
+        """Split the corpus by its parts and folds."""
 
     @abstractmethod
     def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
-        """Return the corpus with other rows, in the same order, in its parts and folds."""
+        """Return the corpus with its rows, in the same order, re-split into its parts and folds."""
 
 
 @dataclass(frozen=True)
 class FiveFold(Protocol):
     """Table 1: run i selects on fold i and tests on the next one; the other three train.
 
-    A new split deals the labelled rows to folds anew.
+    A new split re-splits the labelled rows into folds.
     """
 
     corpus: str = "amazon"
     folds: int = 5
 
-    def _places(self, reads_text: bool) -> list[dict[str, Any]]:
+    def _split_specs(self, reads_text: bool) -> list[dict[str, Any]]:
         return [{"fold": fold} for fold in range(self.folds)]
 
-    def _split(self, corpus: Corpus, place: SplitSpec) -> Split:
-        return kfold_split(corpus, place["fold"], self.folds)
+    def _split(self, corpus: Corpus, spec: SplitSpec) -> Split:
+        return kfold_split(corpus, spec["fold"], self.folds)
 
     def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
         return resplit_folds(corpus, rng)
@@ -94,14 +94,14 @@ class UnlabelledTarget(Protocol):
     ``target_text`` is the target's file that serves as unlabelled text: ``train``, or ``test`` (transductive). A
     system that reads no unlabelled text gives the same under both and is run once.
 
-    A new split pools both files of a domain and draws the first file anew, as many rows of each class as of the others;
-    the rest is the second file.
+    A new split pools both files of a domain and draws a new first file with balanced classes; the rest is the second
+    file.
     """
 
     corpus: str = "amazon"
     targets: tuple[str, ...] = ("books", "dvd", "electronics", "kitchen")
 
-    def _places(self, reads_text: bool) -> list[dict[str, Any]]:
+    def _split_specs(self, reads_text: bool) -> list[dict[str, Any]]:
         texts = get_args(TargetText) if reads_text else ("train",)
         return [
             {"target": target, "selection": selection, "target_text": text}
@@ -110,20 +110,20 @@ class UnlabelledTarget(Protocol):
             for target in self.targets
         ]
 
-    def _split(self, corpus: Corpus, place: SplitSpec) -> Split:
+    def _split(self, corpus: Corpus, spec: SplitSpec) -> Split:
         assert corpus.parts is not None and corpus.folds is not None
-        is_target, is_first = corpus.domains == place["target"], corpus.parts == "train"
+        is_target, is_first = corpus.domains == spec["target"], corpus.parts == "train"
         first, test = np.flatnonzero(is_target & is_first), np.flatnonzero(is_target & ~is_first)
-        sources, oracle = is_first & ~is_target, place["selection"] == "oracle"
+        sources, oracle = is_first & ~is_target, spec["selection"] == "oracle"
         last_fold = corpus.folds == corpus.folds.max()
         return Split(
             train=np.flatnonzero(sources if oracle else sources & ~last_fold),
             dev=first if oracle else np.flatnonzero(sources & last_fold),
             test=test,
-            unlabelled=first if place["target_text"] == "train" else test,
-            rule=f"target {place['target']}, {place['selection']}, text of its {place['target_text']} file",
-            selection=place["selection"],
-            transductive=place["target_text"] == "test",
+            unlabelled=first if spec["target_text"] == "train" else test,
+            rule=f"target {spec['target']}, {spec['selection']}, text of its {spec['target_text']} file",
+            selection=spec["selection"],
+            transductive=spec["target_text"] == "test",
         )
 
     def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
@@ -132,17 +132,17 @@ class UnlabelledTarget(Protocol):
 
 @dataclass(frozen=True)
 class GivenParts(Protocol):
-    """Table 3: train, development, test and unlabelled text as the files give them.
+    """Table 3: train, dev, test and unlabelled text as given by the files.
 
-    A new split pools the labelled rows of a domain and draws all three parts anew; unlabelled text stays.
+    A new split pools the labelled rows of a domain and re-splits them into all three parts; unlabelled text stays.
     """
 
     corpus: str = "fdu-mtl"
 
-    def _places(self, reads_text: bool) -> list[dict[str, Any]]:
+    def _split_specs(self, reads_text: bool) -> list[dict[str, Any]]:
         return [{"parts": "given"}]
 
-    def _split(self, corpus: Corpus, place: SplitSpec) -> Split:
+    def _split(self, corpus: Corpus, spec: SplitSpec) -> Split:
         return given_split(corpus)
 
     def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.experiments.protocols import PROTOCOLS, Protocol
-from multidomain.methods.base import FittedMethod
-from multidomain.methods.registry import method_entry
+from multidomain.renamings import config_renamed
 from multidomain.settings import Settings
-from multidomain.training.train import RunSettings
+from multidomain.training.settings import RunSettings, with_method
+
+if TYPE_CHECKING:
+    import polars as pl
 
 TABLES = ("table1", "table2", "table3")
 
@@ -30,8 +32,8 @@ class Row(Settings):
     extractor
         What turns a document into features: ``linear`` for none.
     seeds
-        How many; a method without randomness is run once.
-    settings, features, words, training
+        Number of seeds; a deterministic method is run once.
+    settings, features, training
         What differs from the defaults of `RunSettings`.
     note
         What a reader of the table must know about this row.
@@ -43,26 +45,27 @@ class Row(Settings):
     extractor: str
     seeds: int = Field(3, ge=1)
     settings: dict[str, Any] = Field(default_factory=dict)
-    features: dict[str, Any] = Field(default_factory=dict)
-    words: dict[str, Any] = Field(default_factory=dict)
+    features: dict[str, dict[str, Any]] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
     note: str = ""
 
     @property
     def name(self) -> str:
-        """Return what tells this row from all others of its table."""
+        """Return the unique name of the row in its table."""
         return f"{self.category}/{self.system}"
 
     @property
     def is_random(self) -> bool:
         """Tell whether a seed changes the outcome."""
-        return not issubclass(method_entry(self.method).method, FittedMethod)
+        return self.run_settings(0).requirements.is_random
 
     @property
     def reads_text(self) -> bool:
         """Tell whether unlabelled text changes the outcome: the method uses it, or the features are fitted on it."""
-        fitted_on_text = self.run_settings(0).resolved_features().weighting == "tfidf"
-        return fitted_on_text or method_entry(self.method).uses_unlabelled_text
+        settings = self.run_settings(0)
+        features = settings.complete()["features"].values()
+        fitted_on_text = any(values.get("weighting") == "tfidf" for values in features)
+        return fitted_on_text or settings.requirements.unlabelled_text
 
     def run_settings(self, seed: int) -> RunSettings:
         """Return the settings of a run."""
@@ -70,7 +73,6 @@ class Row(Settings):
             "method": self.method,
             "method_settings": self.settings,
             "features": self.features,
-            "words": self.words,
             "training": {**self.training, "seed": seed},
         }
         return RunSettings.parse(values, f"settings of row '{self.name}'")
@@ -84,9 +86,16 @@ class Recipe(Settings):
 
     title: str
     protocol: str
-    published: str
-    rows: tuple[Row, ...]
+    published: str | None = None
+    rows: tuple[Row, ...] = Field(min_length=1)
     split_seed: int | None = Field(None, ge=0)
+
+    @field_validator("protocol")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in PROTOCOLS:
+            raise ValueError(f"there is no protocol '{name}'.{did_you_mean(name, PROTOCOLS)}")
+        return name
 
     @property
     def experiment(self) -> Protocol:
@@ -97,25 +106,22 @@ class Recipe(Settings):
         """Return the same table on another split."""
         return self.model_copy(update={"split_seed": seed})
 
-    def places(self, *, reads_text: bool) -> list[dict[str, Any]]:
+    def split_specs(self, *, reads_text: bool) -> list[dict[str, Any]]:
         """Return all runs of one system and seed; `reads_text` tells whether unlabelled text can change them."""
-        return self.experiment.places(reads_text=reads_text, split_seed=self.split_seed)
+        return self.experiment.split_specs(reads_text=reads_text, split_seed=self.split_seed)
 
     def published_table(self) -> pl.DataFrame:
         """Return the paper's own figures."""
+        import polars as pl
+
+        assert self.published is not None
         return pl.read_csv(resources.files(__package__).joinpath("published", self.published).read_bytes())
 
     def members_of(self, ensemble: Row) -> list[Row]:
         """Return the rows whose models a row joins; none if it is no ensemble."""
-        if ensemble.method != "ensemble":
-            return []
         joined = ensemble.run_settings(0)
-        members = joined.method_settings["members"]
-        wanted = [
-            joined.model_copy(update={"method": member["method"], "method_settings": member["settings"]})
-            for member in members
-        ]
-        return [row for row in self.rows if row.run_settings(0) in wanted]
+        wanted = [with_method(joined, m.method, m.settings) for m in joined.requirements.members if not m.folder]
+        return [row for row in self.rows if row.run_settings(0) in wanted] if wanted else []
 
     def only(self, names: Sequence[str]) -> list[Row]:
         """Return the rows that are named by system, method, category, or category and system; all if none is."""
@@ -136,8 +142,28 @@ def rows_of(method: str) -> list[str]:
 
 
 def load_recipe(table: str) -> Recipe:
-    """Return the recipe of a table by its name."""
-    if table not in TABLES:
-        raise ConfigError(f"There is no table '{table}'.{did_you_mean(table, TABLES)}")
-    text = resources.files(__package__).joinpath("recipes", f"{table}.toml").read_text(encoding="utf-8")
-    return Recipe.parse(tomllib.loads(text), f"recipe of {table}")
+    """Return the recipe of a table by its name, or from a TOML file of one's own by its path."""
+    if table in TABLES:
+        text = resources.files(__package__).joinpath("recipes", f"{table}.toml").read_text(encoding="utf-8")
+        return Recipe.parse(tomllib.loads(text), f"recipe of {table}")
+    path = Path(table)
+    if path.stem in TABLES:
+        raise ConfigError(f"{path} would share its records with the paper's {path.stem}.", "Rename the file.")
+    if path.suffix != ".toml" or not path.is_file():
+        raise ConfigError(
+            f"There is no table '{table}'.{did_you_mean(table, TABLES)}", "Or give the TOML file of a recipe of yours."
+        )
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}.") from None
+    rows = [config_renamed(row) for row in content.get("rows", [])]
+    for row in rows:
+        if ".py:" in str(row.get("method", "")):  # a file beside the recipe
+            row["method"] = str(path.parent / row["method"])
+    return Recipe.parse({**content, "rows": rows}, f"recipe {path}")
+
+
+def table_name(table: str) -> str:
+    """Return the name of a table, which its records go by."""
+    return Path(table).stem if table not in TABLES else table

@@ -1,4 +1,4 @@
-"""Records of runs: one JSON line each, with all that a table and a test of significance need."""
+"""Records of runs: one JSON line each, with everything that tables and significance tests need."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from multidomain.errors import DataError
+from multidomain.errors import ConfigError, DataError
 from multidomain.files import lock
-from multidomain.methods.registry import METHODS
-from multidomain.training.train import RunSettings
+from multidomain.training.settings import RunSettings
 
 Record: TypeAlias = dict[str, Any]
 
@@ -46,7 +45,7 @@ def unpack(packed: str) -> np.ndarray:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return all records of a file; a last line that was cut short by a kill is not one."""
+    """Return all records of a file, without a last line truncated by a kill."""
     lines = path.read_bytes().split(b"\n") if path.exists() else []
     records = []
     for number, line in enumerate(lines, start=1):
@@ -60,7 +59,7 @@ def read_records(path: Path) -> list[Record]:
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Add a record to a file, on a line of its own; a last line that was cut short goes."""
+    """Append a record to a file; a truncated last line is removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
         lock(file, wait=True)  # several processes may add to one file
@@ -75,7 +74,7 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def _end_line(file: IO[bytes], last: bytes, size: int) -> None:
-    """End a last line that is a record, and take one away that is none."""
+    """Terminate a last line that is a complete record, and remove one that is not."""
     try:
         json.loads(last)
     except ValueError:
@@ -85,30 +84,24 @@ def _end_line(file: IO[bytes], last: bytes, size: int) -> None:
 
 
 def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Tell whether a record is of the wanted run: the same row, seed, place and settings.
+    """Tell whether a record is of the wanted run: the same row, seed, split and settings.
 
-    A setting that came into being after the record was written counts as standing at its default. A record on a new
-    split is of no run on the given one.
+    Settings are compared under their present names, and one that is newer than the record counts as standing at its
+    default (decision 13). A record on a new split is of no run on the given one.
     """
-    return record.get("split_seed") == wanted.get("split_seed") and all(
-        _completed(record.get("config", {})) == value if name == "config" else record.get(name) == value
-        for name, value in wanted.items()
-    )
-
-
-def _completed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recorded config with what it lacks at the defaults of its method."""
-    defaults = _defaults(config["method"]) if config.get("method") in METHODS else {}
-    parts = {**defaults, **config}
-    return {
-        name: {**defaults[name], **part} if isinstance(part, dict) and isinstance(defaults.get(name), dict) else part
-        for name, part in parts.items()
-    }
+    others = {name: value for name, value in wanted.items() if name != "config"}
+    if record.get("split_seed") != wanted.get("split_seed") or any(record.get(n) != v for n, v in others.items()):
+        return False
+    return "config" not in wanted or _completed(json.dumps(record.get("config", {}))) == wanted["config"]
 
 
 @cache
-def _defaults(method: str) -> dict[str, Any]:
-    return RunSettings(method=method).complete()
+def _completed(config: str) -> dict[str, Any] | None:
+    """Return recorded settings as they would be recorded today; None if some of them are gone."""
+    try:
+        return RunSettings.from_record(json.loads(config)).complete()
+    except (ConfigError, KeyError):
+        return None
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Runs what has no record yet, several runs at a time, and writes a record as each ends."""
+"""Runs everything without a record, several runs at a time, and writes a record as each ends."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from threadpoolctl import threadpool_limits
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
-from multidomain.errors import ConfigError, ModelError
+from multidomain.errors import ConfigError, WorkerError
 from multidomain.experiments.protocols import SplitSpec
-from multidomain.experiments.recipes import Recipe, Row, load_recipe
+from multidomain.experiments.recipes import Recipe, Row, load_recipe, table_name
 from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records, records_file
 from multidomain.files import lock
-from multidomain.model.model import Model, is_model_folder
-from multidomain.runs.run import machine
-from multidomain.training.train import train_model
+from multidomain.metrics import accuracy, by_domain
+from multidomain.model.storage import is_model_folder
+from multidomain.runs.machine import machine
+from multidomain.runs.scoring import Scored, train_and_score
 
 _SMOKE_ROWS = 2  # of each domain, part, fold and class
 
@@ -44,25 +45,25 @@ class Run:
     table: str
     row: Row
     seed: int | None  # None: no randomness
-    place: SplitSpec
+    spec: SplitSpec
     smoke: bool = False  # on a few rows, to see whether everything works
 
     def __str__(self) -> str:
         seed = "" if self.seed is None else f" seed {self.seed}"
-        place = " ".join(str(value) for name, value in self.place.items() if name != "split_seed")
-        split = f", split seed {self.place['split_seed']}" if "split_seed" in self.place else ""
-        return f"{self.table} {self.row.name}{seed} {place}{split}"
+        spec = " ".join(str(value) for name, value in self.spec.items() if name != "split_seed")
+        split = f", split seed {self.spec['split_seed']}" if "split_seed" in self.spec else ""
+        return f"{table_name(self.table)} {self.row.name}{seed} {spec}{split}"
 
     def identity(self) -> dict[str, Any]:
         """Return the part of the record that is known before the run."""
         return {
-            "table": self.table,
+            "table": table_name(self.table),
             "category": self.row.category,
             "system": self.row.system,
-            "method": self.row.method,
+            "method": self.row.run_settings(0).entry.name,
             "extractor": self.row.extractor,
             "seed": self.seed,
-            **self.place,
+            **self.spec,
             "config": self.row.run_settings(self.seed or 0).complete(),
         }
 
@@ -74,7 +75,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a listener is told when a run has ended."""
+    """What is known when a run has ended."""
 
     run: Run
     record: Record
@@ -89,20 +90,25 @@ def planned_runs(
     """Return all runs of some rows of a table, one seed of all rows before the next; for a smoke test one of each."""
     if smoke:
         quick = [row.model_copy(update={"training": {"max_epochs": 1}}) for row in recipe.only(only)]
-        places = recipe.places(reads_text=False)
-        return [Run(table, row, 1 if row.is_random else None, places[0], smoke=True) for row in quick]
+        split_specs = recipe.split_specs(reads_text=False)
+        return [Run(table, row, 1 if row.is_random else None, split_specs[0], smoke=True) for row in quick]
     runs = []
     for row in recipe.only(only):
         of_row = (seeds or range(1, row.seeds + 1)) if row.is_random else [None]
-        places = recipe.places(reads_text=row.reads_text)
-        runs += [Run(table, row, seed, place) for seed in of_row for place in places]
+        split_specs = recipe.split_specs(reads_text=row.reads_text)
+        runs += [Run(table, row, seed, spec) for seed in of_row for spec in split_specs]
     return sorted(runs, key=lambda run: run.seed or 0)
 
 
 def without_record(runs: Iterable[Run], records: Sequence[Record], data_hash: str) -> list[Run]:
     """Return the runs that no record of the same data is of."""
     of_data = [record for record in records if record["data"]["sha256"] == data_hash]
-    return [run for run in runs if not any(is_of(record, run.identity()) for record in of_data)]
+    missing = []
+    for run in runs:
+        identity = run.identity()
+        if not any(is_of(record, identity) for record in of_data):
+            missing.append(run)
+    return missing
 
 
 def reproduce(
@@ -120,10 +126,10 @@ def reproduce(
     """Run all that has no record yet in ``results/<table>.jsonl`` and return how many runs that was.
 
     With a `split_seed` it is a new split that all is run on, and ``results/<table>-split<seed>.jsonl`` has the records.
-    Each run has a process with one thread, so records do not depend on `jobs`. A run that is killed goes on from its
-    last checkpoint; one that has ended is never repeated.
+    Each run has a process with one thread, so records do not depend on `jobs`. A run that is killed resumes from its
+    last checkpoint; a finished one is never repeated.
     """
-    path = records_file(results, table, split_seed)
+    path = records_file(results, table_name(table), split_seed)
     recipe = load_recipe(table).on_split(split_seed)
     planned = planned_runs(table, recipe, only, seeds, smoke=smoke)
     with _alone(results / ".running" / f"{path.stem}.lock"):
@@ -135,7 +141,7 @@ def reproduce(
 
 
 def _waves(runs: Sequence[Run], recipe: Recipe) -> list[list[Run]]:
-    """Put the runs that join the models of others after these."""
+    """Order the runs of ensembles after those of their members."""
     waves: tuple[list[Run], list[Run]] = [], []
     for run in runs:
         waves[bool(recipe.members_of(run.row))].append(run)
@@ -182,19 +188,19 @@ def _run_wave(pool: ProcessPoolExecutor, wave: Sequence[Run], work: Path, ended:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Refuse to work beside another process that works on the same records."""
+    """Refuse to run while another process writes the same records."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         if not lock(file, wait=False):
             raise ConfigError(
-                f"Another 'multidomain reproduce' is at work on {path.stem} in {path.parent.parent}. Wait for it, or "
-                "give another folder (--results)."
+                f"Another 'multidomain reproduce' is running on {path.stem} in {path.parent.parent}.",
+                "Wait for it, or give another folder ({results=FOLDER}).",
             )
         yield
 
 
 def _start_worker(parent: int) -> None:
-    """Use one thread, and end when the process that waits for the records is gone."""
+    """Use one thread, and exit when the parent process is gone."""
     code_hash()  # of the code as it is loaded
     threadpool_limits(1)  # of numpy and scipy
     torch.set_num_threads(1)
@@ -211,14 +217,15 @@ def _result(future: Future[Record], run: Run) -> Record:
     try:
         return future.result()
     except BrokenProcessPool:
-        raise ModelError(
+        raise WorkerError(
             f"A worker process was killed, perhaps because memory ran out, at or near: {run}. The records so far are "
-            "kept; run the command again, with --jobs 1 if memory is short."
+            "kept.",
+            "Run the command again, with {jobs=1} if memory is short.",
         ) from None
 
 
 class _Clock:
-    """Guesses the time left from how long runs of the same row took."""
+    """Estimates the remaining time from the duration of runs of the same row."""
 
     def __init__(self, runs: Sequence[Run], records: Sequence[Record], jobs: int):
         self._waiting = [run.row.name for run in runs]
@@ -242,7 +249,7 @@ def execute(run: Run, work: Path) -> Record:
     """
     recipe = load_recipe(run.table)
     corpus = _corpus(recipe.experiment.corpus, run.smoke)
-    split = recipe.experiment.split(corpus, run.place)
+    split = recipe.experiment.split(corpus, run.spec)
     checkpoint = work / f"{run.key(corpus)}.safetensors"
     members = [_kept_model(replace(run, row=row), corpus, work) for row in recipe.members_of(run.row)]
     settings = run.row.run_settings(run.seed or 0)
@@ -250,10 +257,11 @@ def execute(run: Run, work: Path) -> Record:
         saved = {"members": [{"folder": str(folder)} for folder in members]}
         settings = settings.model_copy(update={"method_settings": saved})
     began, began_cpu = time.monotonic(), time.process_time()
-    trained = train_model(corpus, split, settings, device="cpu", checkpoint_path=checkpoint)
+    scored = train_and_score(corpus, split, settings, device="cpu", checkpoint_path=checkpoint)
     seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
+    history = scored.trained.history
     if any(run.row in recipe.members_of(row) for row in recipe.rows):
-        trained.model.save(_kept_model(run, corpus, work))
+        scored.trained.model.save(_kept_model(run, corpus, work))
     for path in work.glob(f"{checkpoint.stem}*.safetensors"):  # an ensemble has one for each member
         path.unlink()
     for folder in members:
@@ -261,10 +269,10 @@ def execute(run: Run, work: Path) -> Record:
     return {
         **run.identity(),
         "split": split.rule,
-        "chosen": trained.history.chosen,
-        "best_epoch": trained.history.best_epoch or None,
-        "epochs": len(trained.history.epochs) or None,
-        **_scores(trained.model, corpus, split),
+        "chosen": history.chosen,
+        "best_epoch": history.best_epoch or None,
+        "epochs": len(history.epochs) or None,
+        **_scores(scored, corpus, split),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu_seconds, 1),
         "data": {"name": corpus.name, "sha256": corpus.content_hash()},
@@ -284,30 +292,20 @@ def _corpus(name: str, smoke: bool) -> Corpus:
     return corpus.thinned(_SMOKE_ROWS) if smoke else corpus
 
 
-def _scores(model: Model, corpus: Corpus, split: Split) -> dict[str, Any]:
-    """Accuracy by domain on development, test and clean test rows, and the answers to all test rows."""
-    codes = np.array([model.classes.index(label) for label in corpus.labels[split.test]])
-    answers = _answers(model, corpus, split.test)
+def _scores(scored: Scored, corpus: Corpus, split: Split) -> dict[str, Any]:
+    """Accuracy by domain on dev, test and clean test rows, and the predictions for all test rows."""
+    classes = scored.trained.model.classes
+    dev_y, y = (np.array([classes.index(c) for c in corpus.labels[rows]]) for rows in (split.dev, split.test))
+    dev_predicted, predicted = scored.dev.argmax(axis=1), scored.test.argmax(axis=1)
     domains = corpus.domains[split.test]
     names = [name for name in corpus.domain_names if (domains == name).any()]
     clean = np.isin(split.test, split.clean_test(corpus))
-    correct = answers == codes
-    dev_labels = np.array([model.classes.index(label) for label in corpus.labels[split.dev]])
-    dev_correct = _answers(model, corpus, split.dev) == dev_labels
     return {
-        "classes": list(model.classes),
-        "dev": _accuracies(dev_correct, corpus.domains[split.dev]),
-        "test": _accuracies(correct, domains),
-        "clean": _accuracies(correct[clean], domains[clean]),
+        "classes": list(classes),
+        "dev": by_domain(accuracy, dev_y, dev_predicted, corpus.domains[split.dev]),
+        "test": by_domain(accuracy, y, predicted, domains),
+        "clean": by_domain(accuracy, y[clean], predicted[clean], domains[clean]),
         "clean_rows": {name: int((clean & (domains == name)).sum()) for name in names},
-        "predictions": {name: pack(answers[domains == name]) for name in names},
-        "truth": {name: pack(codes[domains == name]) for name in names},
+        "predictions": {name: pack(predicted[domains == name]) for name in names},
+        "truth": {name: pack(y[domains == name]) for name in names},
     }
-
-
-def _answers(model: Model, corpus: Corpus, rows: np.ndarray) -> np.ndarray:
-    return model.predict_proba(corpus.documents[rows], list(corpus.domains[rows])).argmax(axis=1)
-
-
-def _accuracies(correct: np.ndarray, domains: np.ndarray) -> dict[str, float]:
-    return {name: float(correct[domains == name].mean()) for name in dict.fromkeys(domains)}

@@ -1,4 +1,4 @@
-"""Tests of significance: seeds against a published figure, and two of our systems over the same test rows."""
+"""Significance tests: seeds against a published figure, and two of our systems on the same test rows."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def published_test(averages: Sequence[float], published: float) -> float | None:
     >>> round(published_test([85.5, 85.7, 85.9], 85.2), 3)
     0.049
     """
-    if len(averages) < 2 or np.ptp(averages) < 1e-9:  # equal but for the order in which they were summed up
+    if len(averages) < 2 or np.ptp(averages) < 1e-9:  # equal up to the order of summation
         return None
     return float(stats.ttest_1samp(averages, published).pvalue)
 
 
 def paired_test(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> PairedTest:
-    """Compare two systems row by row, each domain counting the same.
+    """Compare two systems row by row, with equal weight for each domain.
 
     With ``x_dr`` the difference of the two in row r of domain d, ``n_d`` the domain's rows and N the domains::
 
@@ -67,7 +67,7 @@ def paired_test(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray
     Parameters
     ----------
     first, second
-        By domain, how often each test row was answered correctly, from 0 to 1: the mean over seeds. The rows must
+        By domain, how often each test row was predicted correctly, from 0 to 1: the mean over seeds. The rows must
         be the same ones in the same order.
 
     Examples

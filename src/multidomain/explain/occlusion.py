@@ -1,4 +1,4 @@
-"""What each word of a text adds to the answer: leave it out, and see what the model says then."""
+"""Explanation by occlusion: each word's contribution to the prediction, by replacing it with an unknown one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multidomain.errors import ConfigError, DataError, did_you_mean
-from multidomain.explain.spans import Span, left_out, pieces_of, unknown_word
+from multidomain.errors import ConfigError, DataError, Note, did_you_mean
+from multidomain.explain.spans import Span, unknown_word, without_word, word_spans
 from multidomain.model.model import Model, UnknownDomain
-from multidomain.model.prediction import predicted_probabilities
 from multidomain.nn.sparse import SparseMatrix
 
-MOST_PIECES = 1_000
+MAX_WORDS = 1_000
 _ROWS_AT_A_TIME = 256
 _WORDS_AT_A_TIME = 256 * 1_000  # bounds the memory of sequences, where every variant is as long as the text
 _LOG_OF_ZERO = -104.0  # below the logarithm of every float32 but 0
@@ -24,7 +23,7 @@ _LOG_OF_ZERO = -104.0  # below the logarithm of every float32 but 0
 
 @dataclass(frozen=True)
 class WordContribution:
-    """What a word adds to the log-odds of a class, through the shared and through the private features.
+    """A word's contribution to the log-odds of a class, through the shared and through the private features.
 
     `text` stands at ``[start:end]`` of the explained text, in code points.
     """
@@ -37,13 +36,13 @@ class WordContribution:
 
     @property
     def total(self) -> float:
-        """Return what the word adds in all."""
+        """Return the total contribution of the word."""
         return self.shared + self.private
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """An answer, and what the words of the text have to do with it.
+    """A prediction, and the contributions of the words.
 
     Attributes
     ----------
@@ -54,11 +53,13 @@ class Explanation:
     classes, probabilities
         What `Model.predict_proba` says.
     target
-        The class that the words speak for or against.
+        The class that is explained.
     words
-        In the order of the text; at most the first `MOST_PIECES`.
-    n_pieces
+        In the order of the text; at most the first `MAX_WORDS`.
+    n_words
         How many words there are.
+    notes
+        Notes on the domain.
     """
 
     text: str
@@ -67,7 +68,8 @@ class Explanation:
     probabilities: tuple[float, ...]
     target: Any
     words: tuple[WordContribution, ...]
-    n_pieces: int
+    n_words: int
+    notes: tuple[Note, ...] = ()
 
     @property
     def answer(self) -> Any:
@@ -75,7 +77,7 @@ class Explanation:
         return self.classes[int(np.argmax(self.probabilities))]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return JSON-compatible values."""
         return {
             "text": self.text,
             "domain": self.domain,
@@ -93,7 +95,7 @@ class Explanation:
                 }
                 for word in self.words
             ],
-            "n_pieces": self.n_pieces,
+            "n_words": self.n_words,
         }
 
 
@@ -105,9 +107,9 @@ def explain(
     target: str | None = None,
     unknown_domain: UnknownDomain = "shared",
 ) -> Explanation:
-    r"""Return the answer to a text, with what each word adds to it.
+    r"""Return the prediction for a text, with the contribution of each word.
 
-    A word is left out by writing in its place one that the model does not know; counts, tf-idf and scaling are then the
+    A word is occluded by replacing it with one that the model does not know; counts, tf-idf and scaling are then the
     model's own. The score of a document for class `c` is its log-odds
 
     .. math:: v = \log p_c - \log (1 - p_c)
@@ -121,15 +123,15 @@ def explain(
         \mathit{private} &= \tfrac12 [v(1, 1) - v(1, 0)] + \tfrac12 [v(0, 1) - v(0, 0)]
 
     `shared` and `private` are the Shapley values of a game of two players, so their sum is `total`. In a linear model
-    of two classes that reads counts they are the weights of the n-grams that hold the word. Of several words each is
-    left out alone, so that their totals need not add up to the score.
+    of two classes that reads counts they are the weights of the n-grams that hold the word. Words are occluded one at
+    a time, so their totals need not add up to the score.
 
     Parameters
     ----------
     domain
         As for `Model.predict_proba`; where it has no private features, `private` is 0.
     target
-        The class `c`; by default the answer.
+        The class `c`; by default the prediction.
     unknown_domain
         As for `Model.predict_proba`.
 
@@ -143,20 +145,19 @@ def explain(
     vocabulary = model.features.vocabulary
     if vocabulary is None:
         raise DataError(
-            "The model was trained on vectors, which have no words to explain. Train it on texts, or look at the "
-            "weights of its columns."
+            "The model was trained on vectors, which have no words to explain.",
+            "Train it on texts, or look at the weights of its columns.",
         )
     if target is not None and target not in model.classes:
         raise ConfigError(f"The model knows no class '{target}'.{did_you_mean(str(target), model.classes)}")
-    codes = model.domain_codes([domain], 1, unknown_domain)
-    x = SparseMatrix(model.features.transform([text]), model.device)
-    probabilities = predicted_probabilities(model.method, x, codes)[0]
-    code = None if np.ma.getmaskarray(codes)[0] else int(codes.data[0])
+    resolved = model.resolve_domains([domain], 1, unknown_domain)
+    probabilities = model.probabilities(model.encode([text]), resolved.codes)[0]
+    code = None if np.ma.getmaskarray(resolved.codes)[0] else int(resolved.codes.data[0])
     c = int(probabilities.argmax()) if target is None else model.classes.index(target)
-    pieces = pieces_of(text)
-    chosen = pieces[:MOST_PIECES]
+    spans = word_spans(text)
+    chosen = spans[:MAX_WORDS]
     stand_in = unknown_word(vocabulary)
-    at_a_time = max(1, min(_ROWS_AT_A_TIME, _WORDS_AT_A_TIME // max(1, len(pieces))))
+    at_a_time = max(1, min(_ROWS_AT_A_TIME, _WORDS_AT_A_TIME // max(1, len(spans))))
     words: list[WordContribution] = []
     for first in range(0, len(chosen), at_a_time):
         chunk = chosen[first : first + at_a_time]
@@ -172,19 +173,20 @@ def explain(
         probabilities=tuple(map(float, probabilities)),
         target=model.classes[c],
         words=tuple(words),
-        n_pieces=len(pieces),
+        n_words=len(spans),
+        notes=resolved.notes,
     )
 
 
 def _contributions(
-    model: Model, text: str, pieces: Sequence[Span], stand_in: str, d: int | None, c: int
+    model: Model, text: str, spans: Sequence[Span], stand_in: str, d: int | None, c: int
 ) -> tuple[Tensor, Tensor]:
-    """Return what pieces add through the shared and through the private features, each of shape (pieces,)."""
-    variants = [text, *(left_out(text, piece, stand_in) for piece in pieces)]
-    x = SparseMatrix(model.features.transform(variants), model.device)
+    """Return the contributions of spans through the shared and through the private features, each of shape (spans,)."""
+    variants = [text, *(without_word(text, span, stand_in) for span in spans)]
+    x = SparseMatrix(model.encode(variants), model.device)
     # As often as there are variants: equal rows in batches of equal shape give equal bits, so that a part that does
     # not read a view adds exactly 0.
-    whole = x.take(np.zeros(len(pieces), dtype=np.int64))
+    whole = x.take(np.zeros(len(spans), dtype=np.int64))
     without = x.take(np.arange(1, len(variants)))
     with torch.inference_mode():
         v_11, v_01, v_10, v_00 = (

@@ -1,4 +1,4 @@
-"""The words of a text and where they stand in it, as it was written."""
+"""The words of a text and their positions in it, as written."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ _SIGNS = [
 ]
 
 
-def pieces_of(text: str) -> list[Span]:
-    """Return where the words of a text stand, and its ``!`` and ``?``.
+def word_spans(text: str) -> list[Span]:
+    """Return the positions of the words of a text, and of its ``!`` and ``?``.
 
     They are what `TOKEN_PATTERN` finds, but in the text as it was written: upper case, entities (``caf&eacute;`` is one
-    piece), curly apostrophes and all. A tag is no piece. Characters that the model reads as several words (``½``) are
+    span), curly apostrophes and all. A tag is no span. Characters that the model reads as several words (``½``) are
     one.
 
     Examples
     --------
     >>> text = "Don’t buy it.<br/>Caf&eacute; &amp; bar!"
-    >>> [text[start:end] for start, end in pieces_of(text)]
+    >>> [text[start:end] for start, end in word_spans(text)]
     ['Don’t', 'buy', 'it', 'Caf&eacute;', 'bar', '!']
     """
     signs = list(_signs(text))
-    spans = [span for span, form in signs for _ in form]
-    pieces: list[Span] = []
+    of_character = [span for span, form in signs for _ in form]
+    spans: list[Span] = []
     for token in _TOKEN.finditer("".join(form for _, form in signs)):
-        start, end = spans[token.start()][0], spans[token.end() - 1][1]
+        start, end = of_character[token.start()][0], of_character[token.end() - 1][1]
         if start and _needs_a_base(text[start]) and not text[start - 1].isspace():
             start -= 1
-        if pieces and start < pieces[-1][1]:
-            start, _ = pieces.pop()
-        pieces.append((start, end))
-    return pieces
+        if spans and start < spans[-1][1]:
+            start, _ = spans.pop()
+        spans.append((start, end))
+    return spans
 
 
-def left_out(text: str, piece: Span, stand_in: str) -> str:
-    """Return the text with another word in the place of a piece."""
-    before, after = text[: piece[0]], text[piece[1] :]
+def without_word(text: str, span: Span, stand_in: str) -> str:
+    """Return the text with one word replaced by another."""
+    before, after = text[: span[0]], text[span[1] :]
     # Only where it is missing: with a second blank, what follows in "larkin 's" would become a word of its own.
     blank = "" if after[:1].isspace() else " "
     return f"{before} {stand_in}{blank}{after}"
@@ -67,7 +67,7 @@ def unknown_word(vocabulary: Sequence[str]) -> str:
 
 
 def _signs(text: str) -> Iterator[tuple[Span, str]]:
-    """Yield the parts of a text that `normalise` reads as one, mostly characters, and what it makes of each."""
+    """Yield the units of a text for `normalise`, mostly characters, with the result for each."""
     start = 0
     while start < len(text):
         end, form = start + 1, None

@@ -1,4 +1,4 @@
-"""Sentiment lexicons: words and how positive they are."""
+"""Sentiment lexicons: words with polarity scores."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ VADER = "vader"
 
 
 def read_lexicon(name_or_path: str) -> dict[str, float]:
-    """Return a value from -1 to 1 for each word.
+    """Return a score from -1 to 1 for each word.
 
     Parameters
     ----------
     name_or_path
-        ``vader`` (of the package vaderSentiment, extra ``lexicon``), or a file with a word, a tab and a number on
-        each line; further columns are not read. Values are divided by the largest.
+        ``vader`` (from the package vaderSentiment, extra ``lexicon``), or a file with a word, a tab and a number per
+        line; further columns are ignored. Scores are divided by the largest.
     """
     if name_or_path == VADER:
         try:

@@ -1,29 +1,28 @@
-"""Documents as sequences of words."""
+"""Documents as token sequences."""
 
 from __future__ import annotations
 
 import heapq
-import re
-from array import array
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 
 from multidomain.errors import ConfigError, DataError, counted
-from multidomain.features.tokens import TOKEN_PATTERN, normalise
+from multidomain.features.base import Featurizer, State, register
+from multidomain.features.settings import SequenceSettings
+from multidomain.features.tokens import TokenSequences, tokenise
+from multidomain.features.word_vectors import word_vectors
 
 UNKNOWN = "<unknown>"
 
-_find_tokens = re.compile(TOKEN_PATTERN).findall
 
-
-class SequenceFeaturizer:
-    """Documents to rows of word numbers, in their order. Fitted on training and unlabelled text, never on test.
+@register("sequences")
+class SequenceFeaturizer(Featurizer):
+    """Documents to token sequences. Fitted on training and unlabelled text, never on test.
 
     Word 0 stands for all words that are not in the vocabulary. A row of the matrix that `transform` returns holds the
     words of a document as they come: its column indices are neither sorted nor unique, and all values are 1.
@@ -31,11 +30,13 @@ class SequenceFeaturizer:
     Parameters
     ----------
     max_words : int, default=50_000
-        Keep the most frequent words, at most this many; the alphabet decides between equals.
+        Keep the most frequent words, at most this many; ties are broken alphabetically.
     min_count : int, default=2
-        Leave rarer words out.
+        Drop rarer words.
     max_length : int or None, default=None
-        Read no more than the first words of a document.
+        Truncate documents after this many words.
+    vectors : str or None, default=None
+        Where `input_vectors` come from: a file, ``random`` for none, or None to train them.
 
     Attributes
     ----------
@@ -53,63 +54,83 @@ class SequenceFeaturizer:
     [2, 1, 1, 0]
     """
 
-    weighting = "words in order"
+    settings_type = SequenceSettings
+    analyse = staticmethod(tokenise)
 
-    def __init__(self, max_words: int = 50_000, min_count: int = 2, max_length: int | None = None) -> None:
+    def __init__(
+        self, max_words: int = 50_000, min_count: int = 2, max_length: int | None = None, vectors: str | None = None
+    ) -> None:
         self.max_words = max_words
         self.min_count = min_count
         self.max_length = max_length
-        self.n_inputs = 0
-        self.vocabulary: list[str] | None = None
+        self.vectors = vectors
         self._number_of: dict[str, int] = {}
 
-    def fit(self, documents: Sequence[str] | NDArray[Any]) -> Self:
+    @classmethod
+    def from_settings(cls, settings: SequenceSettings) -> Self:
+        return cls(**settings.model_dump())
+
+    @property
+    def description(self) -> str:
+        return "token sequences"
+
+    def fit(self, documents: Sequence[str] | NDArray[Any] | TokenSequences) -> Self:
         """Choose the words."""
-        counts: Counter[str] = Counter()
-        for words in self.words(documents):
-            counts.update(words)
-        common = [(-count, word) for word, count in counts.items() if count >= self.min_count]
+        tokens = self._tokens(documents)
+        counts = np.bincount(tokens.ids, minlength=len(tokens.vocabulary)).tolist()
+        common = [(-count, word) for count, word in zip(counts, tokens.vocabulary, strict=True) if count]
+        common = [(count, word) for count, word in common if -count >= self.min_count]
         if not common:
             raise DataError(
-                f"No word occurs {counted(self.min_count, 'time')} or more in {counted(len(documents), 'text')}. Check "
-                "the text column."
+                f"No word occurs {counted(self.min_count, 'time')} or more in {counted(len(tokens), 'text')}.",
+                "Check the text column ({text_column=NAME}).",
             )
         self._set_vocabulary([UNKNOWN] + [word for _, word in heapq.nsmallest(self.max_words - 1, common)])
         return self
 
-    def transform(self, documents: Sequence[str] | NDArray[Any]) -> sp.csr_matrix:
-        """Return the word numbers of each document; an empty document is an empty row."""
+    def transform(self, documents: Sequence[str] | NDArray[Any] | TokenSequences) -> sp.csr_matrix:
+        """Return the token sequence of each document; an empty document is an empty row."""
         if not self._number_of:
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError("SequenceFeaturizer is not fitted: call fit() first.")
+        tokens = self._tokens(documents)
         number_of = self._number_of.get
-        numbers, ends = array("i"), array("q", [0])
-        for words in self.words(documents):
-            numbers.extend([number_of(word, 0) for word in words])
-            ends.append(len(numbers))
-        ones = np.ones(len(numbers), dtype=np.float32)
-        return sp.csr_matrix((ones, np.array(numbers), np.array(ends)), shape=(len(ends) - 1, self.n_inputs))
+        numbers = np.array([number_of(word, 0) for word in tokens.vocabulary], dtype=np.int32)
+        indices = numbers[tokens.ids] if len(numbers) else tokens.ids
+        ones = np.ones(len(indices), dtype=np.float32)
+        return sp.csr_matrix((ones, indices, tokens.offsets), shape=(len(tokens), self.n_inputs))
 
-    def words(self, documents: Sequence[str] | NDArray[Any]) -> Iterator[list[str]]:
-        """Yield the words of each document, cut at `max_length`."""
-        if sp.issparse(documents):
+    def input_vectors(
+        self,
+        documents: Any,
+        dimension: int,
+        cache: Path,
+        on_epoch: Callable[[int, int], None] = lambda done, total: None,
+    ) -> np.ndarray | None:
+        assert self.vocabulary is not None
+        words = list(self._tokens(documents).words()) if self.vectors is None else []
+        return word_vectors(self.vocabulary, words, dimension, self.vectors, self.min_count, cache, on_epoch)
+
+    def _tokens(self, documents: Any) -> TokenSequences:
+        return self.token_sequences(documents).truncated(self.max_length)
+
+    @staticmethod
+    def token_sequences(documents: Any) -> TokenSequences:
+        """Return the tokens of texts, whole; vectors are refused."""
+        tokens = tokenise(documents)
+        if not isinstance(tokens, TokenSequences):
             raise ConfigError(
-                "This extractor reads words in their order, and the documents are vectors. Use --extractor mlp."
+                "This extractor reads token sequences, and the documents are vectors.", "Use {extractor=mlp}."
             )
-        if isinstance(documents, str):
-            raise DataError("Expected a list of texts, got a single text. Put it into a list.")
-        for row, text in enumerate(documents):
-            if not isinstance(text, str):
-                raise DataError(f"Expected texts; row {row} (counted from 0) is of type {type(text).__name__}.")
-            yield _find_tokens(normalise(text))[: self.max_length]
+        return tokens
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all that `from_state` needs: settings that JSON can hold, and arrays."""
+    def to_state(self) -> State:
         names = ("max_words", "min_count", "max_length", "vocabulary")
         return {name: getattr(self, name) for name in names}, {}
 
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return sequences that transform exactly as those which gave this state."""
         sequences = cls(settings["max_words"], settings["min_count"], settings["max_length"])
         sequences._set_vocabulary(settings["vocabulary"])
         return sequences

@@ -1,11 +1,20 @@
-"""Text in one form: a raw text and its treebank-tokenised copy give the same tokens (decision 6)."""
+"""Text normalisation: a raw text and its treebank-tokenised copy give the same tokens (decision 6)."""
 
 from __future__ import annotations
 
 import html
 import re
 import unicodedata
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from multidomain.errors import DataError
 
 
 def _combining_marks() -> str:
@@ -15,8 +24,8 @@ def _combining_marks() -> str:
     return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
 
 
-# Python's \w leaves out combining marks, without which words of Hindi, Thai or pointed Hebrew fall apart;
-# the last two are the joiners that Persian and Indic spelling uses inside words.
+# Python's \w excludes combining marks, without which words of Hindi, Thai or pointed Hebrew fall apart; the
+# last two are the joiners that Persian and Indic scripts use inside words.
 _WORD = rf"[\w{_combining_marks()}\u200c\u200d]+"
 
 TOKEN_PATTERN = rf"{_WORD}(?:[',.](?:(?<=')|(?<=\d[,.])(?=\d)){_WORD})*|[!?]"
@@ -32,7 +41,7 @@ TOKEN_PATTERN = rf"{_WORD}(?:[',.](?:(?<=')|(?<=\d[,.])(?=\d)){_WORD})*|[!?]"
 _CHARACTERS = str.maketrans(
     dict.fromkeys("´‘’‛′ʼ", "'")
     | dict.fromkeys("“”„‟″«»", '"')
-    | dict.fromkeys("™℠", " ")  # NFKC would make them letters of the word before
+    | dict.fromkeys("™℠", " ")  # NFKC would append them to the preceding word
 )
 _ENTITY = re.compile(r"& ?(#?\w{2,8}) ?;")
 _TAG = re.compile(r"< ?/? ?(?:br|p|i|b|u|em|strong|li|ul|div|span|a)(?: ?/?| [a-z]+ ?=[^<>]*) ?>")
@@ -40,8 +49,8 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")  # kana and
 _BRACKET = re.compile(r"-[lr][rsc]b-")
 # Not before another quote: in "the 's' key" the s is quoted.
 _CLITIC = re.compile(r" (?=n't\b|'(?:s|m|d|re|ve|ll)\b(?!'))")
-# Treebank tokenisers cut these words in two. "Can not" is also written by hand, so there the cut form is
-# the common one; nobody writes the other cut forms.
+# Treebank tokenisers split these words in two. People also write "can not", so there we normalise to the
+# split form; nobody writes the other split forms.
 _CUT_WORDS = [
     (found, re.compile(rf"(?<!\w){found}\b"), wanted)
     for found, wanted in {
@@ -58,11 +67,11 @@ _CUT_WORDS = [
 
 
 def normalise(text: str) -> str:
-    """Bring raw and treebank-tokenised text to one form, so that `TOKEN_PATTERN` finds the same tokens.
+    """Normalise raw and treebank-tokenised text, so that `TOKEN_PATTERN` finds the same tokens in both.
 
     Lower case; Unicode in NFKC; one kind of single and of double quote; HTML entities decoded and the
     commonest tags dropped; treebank clitics joined to their word and bracket codes (``-lrb-``) dropped; a
-    blank around each Han character and kana, which are written without blanks.
+    space around each Han character and kana, which are written without spaces.
 
     Parameters
     ----------
@@ -72,7 +81,7 @@ def normalise(text: str) -> str:
     Returns
     -------
     str
-        The text to take tokens from; it is not meant to be read.
+        The text to tokenise; not meant for display.
 
     Examples
     --------
@@ -81,9 +90,9 @@ def normalise(text: str) -> str:
     >>> normalise("i ca n't read larkin 's `` book '' & wo n't")
     'i can\\'t read larkin\\'s " book " & won\\'t'
     """
-    # Each substitution stands behind a test that is some ten times cheaper: most texts need few of them.
+    # Each substitution is guarded by a test about ten times cheaper: most texts need few of them.
     if "&" in text:
-        # Twice, since texts are found that were escaped twice: &amp;quot;
+        # Twice, since some texts are double-escaped: &amp;quot;
         text = _ENTITY.sub(_decode, _ENTITY.sub(_decode, text))
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.translate(_CHARACTERS))
@@ -103,3 +112,79 @@ def normalise(text: str) -> str:
 
 def _decode(entity: re.Match[str]) -> str:
     return html.unescape(f"&{entity[1]};")
+
+
+@dataclass(frozen=True, eq=False)
+class TokenSequences:
+    """Token sequences of documents, as token ids.
+
+    Row ``i`` is ``ids[offsets[i]:offsets[i + 1]]``; ``vocabulary[id]`` is the token.
+    """
+
+    vocabulary: Sequence[str]
+    ids: np.ndarray  # (tokens,) int32
+    offsets: np.ndarray  # (rows + 1,) int64
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, rows: np.ndarray) -> TokenSequences:
+        """Return the selected documents, in the given order."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.r_[0, np.cumsum(lengths)]
+        at = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths)
+        return TokenSequences(self.vocabulary, self.ids[at], offsets)
+
+    @property
+    def row_of_token(self) -> np.ndarray:
+        """Return the row of each token."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def truncated(self, length: int | None) -> TokenSequences:
+        """Return each document truncated to `length` tokens."""
+        if length is None:
+            return self
+        kept = np.arange(len(self.ids)) - self.offsets[self.row_of_token] < length
+        lengths = np.minimum(np.diff(self.offsets), length)
+        return TokenSequences(self.vocabulary, self.ids[kept], np.r_[0, np.cumsum(lengths)])
+
+    def words(self) -> Iterator[list[str]]:
+        """Yield the tokens of each document."""
+        for start, end in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            yield [self.vocabulary[i] for i in self.ids[start:end]]
+
+
+class _Codes(dict[str, int]):
+    """Numbers words in order of first lookup."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = len(self)
+        return self[word]
+
+
+def tokenise(documents: Any) -> Any:
+    """Return the token sequences of texts; token sequences and vectors are returned unchanged.
+
+    Examples
+    --------
+    >>> [words for words in tokenise(["A good, GOOD book"]).words()]
+    [['a', 'good', 'good', 'book']]
+    """
+    if isinstance(documents, TokenSequences) or sp.issparse(documents):
+        return documents
+    if isinstance(documents, str):
+        raise DataError("Expected a list of texts, got a single text.", "Put it into a list.")
+    codes = _Codes()
+    ids, offsets = array("i"), array("q", [0])
+    for row, text in enumerate(documents):
+        if not isinstance(text, str):
+            raise DataError(
+                f"Expected texts; row {row} (counted from 0) is of type {type(text).__name__}.",
+                "Drop the row, or give a sparse matrix if the documents are vectors.",
+            )
+        ids.extend([codes[token] for token in _find_tokens(normalise(text))])
+        offsets.append(len(ids))
+    return TokenSequences(list(codes), np.array(ids, dtype=np.int32), np.array(offsets, dtype=np.int64))
+
+
+_find_tokens = re.compile(TOKEN_PATTERN).findall

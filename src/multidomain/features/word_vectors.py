@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from multidomain.errors import ConfigError, DataError
-from multidomain.files import whole_file
+from multidomain.files import lock, whole_file
 
 EPOCHS = 5
 WINDOW = 5
+RANDOM = "random"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class WordVectors:
         return self.matrix.shape[1]
 
     def of(self, vocabulary: Sequence[str], seed: int = 0) -> np.ndarray:
-        """Return a vector for each word of a vocabulary; words without one get random vectors of the same spread."""
+        """Return a vector for each word of a vocabulary; missing words get random vectors of the same variance."""
         place = {word: i for i, word in enumerate(self.words)}
         random = np.random.default_rng(seed)
         matrix = random.normal(0.0, float(self.matrix.std()), (len(vocabulary), self.dimension)).astype(np.float32)
@@ -43,6 +44,44 @@ class WordVectors:
         return matrix
 
 
+def word_vectors(
+    vocabulary: Sequence[str],
+    texts: Sequence[Sequence[str]],
+    dimension: int,
+    given: str | None,
+    min_count: int,
+    cache: Path,
+    on_epoch: Callable[[int, int], None] = lambda done, total: None,
+) -> np.ndarray | None:
+    """Return a vector for each word of a vocabulary; None for random ones.
+
+    Parameters
+    ----------
+    texts, min_count
+        Tokenised texts to train vectors on if none are given, and the minimum count of a word.
+    given
+        A file of vectors, ``random``, or None to train them; trained vectors are cached in the folder `cache`.
+    """
+    if given == RANDOM:
+        return None
+    if given is not None:
+        vectors = read_vectors(Path(given))
+        if vectors.dimension != dimension:
+            raise ConfigError(
+                f"The vectors in {given} have {vectors.dimension} numbers each, and the extractor expects {dimension}.",
+                f"Set {{settings.dimension={vectors.dimension}}}, or give other vectors.",
+            )
+        return vectors.of(vocabulary)
+    path = cache / f"{vectors_key(texts, dimension, min_count)[:32]}.bin"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as guard:
+        lock(guard, wait=True)  # concurrent runs that need the same vectors train them once
+        if not path.exists():
+            trained = train_vectors(texts, dimension=dimension, min_count=min_count, on_epoch=on_epoch)
+            write_vectors(trained, path)
+    return read_vectors(path).of(vocabulary)
+
+
 def train_vectors(
     texts: Sequence[Sequence[str]],
     *,
@@ -50,14 +89,15 @@ def train_vectors(
     min_count: int = 2,
     on_epoch: Callable[[int, int], None] = lambda done, of: None,
 ) -> WordVectors:
-    """Train word2vec (skip-gram) on texts given as words; the same texts give the same vectors."""
+    """Train word2vec (skip-gram) on tokenised texts; the same texts give the same vectors."""
     try:
         from gensim.models import Word2Vec
         from gensim.models.callbacks import CallbackAny2Vec
     except ModuleNotFoundError:
         raise ConfigError(
-            "Word vectors are trained with gensim, which is not installed. Install 'multidomain[vectors]', give a file "
-            "of vectors (--vectors FILE), or start from random ones (--vectors random)."
+            "Word vectors are trained with gensim, which is not installed.",
+            "Install 'multidomain[vectors]', give a file of vectors ({vectors=FILE}), or start from random ones "
+            "({vectors=random}).",
         ) from None
 
     if not any(count >= min_count for count in Counter(word for words in texts for word in words).values()):
@@ -78,14 +118,14 @@ def train_vectors(
         sg=1,
         epochs=EPOCHS,
         seed=1,
-        workers=1,  # more would make the result depend on chance
+        workers=1,  # more would make the result non-deterministic
         callbacks=[Told()],
     )
     return WordVectors(tuple(model.wv.index_to_key), np.asarray(model.wv.vectors, dtype=np.float32))
 
 
 def vectors_key(texts: Iterable[Sequence[str]], dimension: int, min_count: int) -> str:
-    """Return a hash of all that trained vectors depend on."""
+    """Return a hash of everything the trained vectors depend on."""
     settings = {"dimension": dimension, "min_count": min_count, "epochs": EPOCHS, "window": WINDOW}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for words in texts:
@@ -94,7 +134,7 @@ def vectors_key(texts: Iterable[Sequence[str]], dimension: int, min_count: int) 
 
 
 def write_vectors(vectors: WordVectors, path: Path) -> None:
-    """Write vectors in word2vec's format: as text, or binary if the name ends in ``.bin``."""
+    """Write vectors in word2vec format: text, or binary if the name ends in ``.bin``."""
     header = f"{len(vectors.words)} {vectors.dimension}\n".encode()
     with whole_file(path) as temporary, temporary.open("wb") as file:
         file.write(header)
@@ -106,7 +146,7 @@ def write_vectors(vectors: WordVectors, path: Path) -> None:
 
 
 def read_vectors(path: Path) -> WordVectors:
-    """Read vectors in word2vec's format, text or binary, or in GloVe's, which is text without the first line."""
+    """Read vectors in word2vec format, text or binary, or in GloVe format, which is text without a header."""
     try:
         with path.open("rb") as file:
             start = file.read(2)

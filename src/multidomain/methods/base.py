@@ -1,73 +1,67 @@
-"""What a method is: a network that predicts, and one iteration of its training."""
+"""The contract of a method: a model of several domains that can be fitted, and its requirements."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, Self
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from multidomain.errors import ConfigError, DataError, quoted
+from multidomain.errors import ConfigError, DataError, Note, quoted
+from multidomain.methods.data import TrainingData
+from multidomain.methods.history import History
+from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
-if TYPE_CHECKING:
-    from multidomain.methods.data import TrainingData
-
-Tried: TypeAlias = Callable[[Mapping[str, Any], float | None], None]
-
 
 @dataclass(frozen=True)
-class Task:
-    """What is to be learnt, as far as a method's shape depends on it.
+class Requirements:
+    """What a method with given settings needs and can do. Callers check this, not its type.
 
     Attributes
     ----------
-    n_inputs
-        Width of the features.
-    n_classes
-        Number of classes.
-    domains
-        Names of all N domains (Delta); a domain's code is its place here.
-    labelled
-        Codes of the domains with labelled training rows (Delta_L), ascending.
+    featurizer, features
+        Name of its featurizer, and the method's defaults for the featurizer's settings. None: its members decide.
+    devices
+        Device types it runs on; empty for all that torch supports.
+    unlabelled_text
+        It learns from unlabelled text.
+    in_epochs
+        It learns in epochs, so batch size, early stopping and the like have an effect.
+    is_random
+        The seed has an effect.
+    unseen_domains
+        It can predict for a domain that was not in training.
+    shared_features, private_features
+        It has such features, for probes and reports.
+    input_dimension
+        Dimension of a network's initial input vectors; 0 if it has none.
+    members
+        Members of an ensemble, each with a `method` and its `settings`, or with the `folder` of a saved model.
     """
 
-    n_inputs: int
-    n_classes: int
-    domains: tuple[str, ...]
-    labelled: tuple[int, ...]
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the task that `dataclasses.asdict` gave these values of, lists and all."""
-        return cls(**{**values, "domains": tuple(values["domains"]), "labelled": tuple(values["labelled"])})
-
-    def check_labels_everywhere(self) -> None:
-        """Refuse a domain without labels, for models that learn each domain from its own."""
-        without = [name for d, name in enumerate(self.domains) if d not in self.labelled]
-        if without:
-            raise ConfigError(
-                f"A domain-specific model learns each domain from its own labels, and {quoted(without)} "
-                "has none. Leave it out, or use another category, such as 'shared'."
-            )
-
-    def unknown_domain(self) -> DataError:
-        """Return the error of a domain-specific model that is asked about a domain it does not know."""
-        return DataError(
-            "A domain-specific model knows nothing about a domain that was not in its training data, "
-            f"only about {quoted(self.domains)}. Name one of these, or train shared features."
-        )
+    featurizer: str | None = "ngrams"
+    features: Mapping[str, Any] = field(default_factory=dict)
+    devices: tuple[str, ...] = ("cpu",)
+    unlabelled_text: bool = False
+    in_epochs: bool = False
+    is_random: bool = False
+    unseen_domains: bool = True
+    shared_features: bool = False
+    private_features: bool = False
+    input_dimension: int = 0
+    members: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Mini-batches of several domains at once, B rows of each, ordered by domain.
+    """Mini-batches of several domains at once, B rows per domain, ordered by domain.
 
-    `y` has the shape (domains, B); it is None where labels are not to be seen.
+    `y` has the shape (domains, B); it is None where labels are hidden.
     """
 
     x: SparseBatch
@@ -78,15 +72,45 @@ class Stream(Protocol):
     """Endless mini-batches."""
 
     def sample(self, times: int = 1) -> Batch:
-        """Draw `times` mini-batches of each domain; rows are ordered by draw, then by domain."""
+        """Draw `times` mini-batches per domain; rows are ordered by draw, then by domain."""
         ...
 
 
-class Method(nn.Module, ABC):
-    """A model of several domains, which says what it predicts (`logits`).
+class FitContext:
+    """The context in which a method is fitted. This one does nothing; the training loop has its own."""
 
-    How it learns is the subclasses' matter: `GradientMethod` step by step, `FittedMethod` at once.
-    """
+    def report(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+        """Report the hyperparameters of a candidate and its dev accuracy."""
+
+    def note(self, note: Note) -> None:
+        """Pass a note on to the user."""
+
+    def run_epochs(self, method: GradientMethod, data: TrainingData) -> History:
+        """Train a network in epochs, with early stopping and checkpoints."""
+        raise NotImplementedError("training provides the loop")
+
+    def with_values(self, **values: Any) -> FitContext:
+        """Return a context that adds some values, such as the round, to its reports."""
+        return _WithValues(self, values)
+
+
+class _WithValues(FitContext):
+    def __init__(self, context: FitContext, values: Mapping[str, Any]):
+        self._context = context
+        self._values = values
+
+    def report(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+        self._context.report({**self._values, **values}, dev_accuracy)
+
+    def note(self, note: Note) -> None:
+        self._context.note(note)
+
+    def run_epochs(self, method: GradientMethod, data: TrainingData) -> History:
+        return self._context.run_epochs(method, data)
+
+
+class Method(nn.Module, ABC):
+    """A model of several domains: it declares its `requirements`, learns (`fit`) and predicts (`logits`)."""
 
     settings_type: ClassVar[type[Settings]]
 
@@ -95,35 +119,53 @@ class Method(nn.Module, ABC):
         self.task = task
         self.settings = settings
 
+    @classmethod
+    def requirements(cls, settings: Any) -> Requirements:
+        """Return the requirements of the method with these settings."""
+        return Requirements()
+
+    @abstractmethod
+    def fit(self, data: TrainingData, context: FitContext) -> History:
+        """Learn from the labelled rows and, if supported, from all text."""
+
     @abstractmethod
     def logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        """Return class logits, shape (rows, classes), of rows that all belong to domain `d`.
+        """Return class logits, shape (rows, classes), of rows of domain `d`.
 
-        None stands for a domain that was not in training.
+        None means a domain that was not in training.
         """
 
     def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
-        """Return class logits if the shared part reads some rows, and the private part of `d` others in their place.
+        """Return class logits where the shared and the private part of `d` read different versions of the rows.
 
-        Prediction reads the same in both. To explain an answer, a word is left out of one of them. A method without a
-        private part reads the first.
+        For prediction both are the same. To explain a prediction, a word is dropped from one of them. A method without
+        a private part reads the first.
         """
         return self.logits(shared, d)
 
-    def shared_features(self, x: SparseBatch) -> Tensor | None:
-        """Return the shared features, shape (rows, size), or None if the method has none."""
-        return None
+    def shared_features(self, x: SparseBatch) -> Tensor:
+        """Return the shared features, shape (rows, size), if the method has any."""
+        raise NotImplementedError
 
     def private_features(self, x: SparseBatch, d: int) -> Tensor | None:
-        """Return the private features of rows of domain `d`, shape (rows, size), or None if it has none."""
+        """Return the private features of rows of domain `d`, shape (rows, size), or None if the domain has none."""
         return None
+
+    def use_input_vectors(self, vectors: Tensor) -> None:
+        """Start from input vectors, shape (n_inputs, dimension)."""
+        raise NotImplementedError
+
+    @classmethod
+    def join(cls, members: Any, starts: Any, n_inputs: int) -> Self:
+        """Join trained members into one model, if the method is an ensemble."""
+        raise NotImplementedError
 
 
 class GradientMethod(Method):
     """A network and the update that trains it.
 
-    A subclass says how one iteration goes (`step`). Devices, endless streams, logging, early stopping and
-    checkpoints are the training loop's.
+    A subclass defines one iteration (`step`). The training loop handles devices, streams, logging, early
+    stopping and checkpoints.
     """
 
     optimisers: dict[str, Optimizer]
@@ -132,9 +174,12 @@ class GradientMethod(Method):
         super().__init__(task, settings)
         self.optimisers = {}
 
+    def fit(self, data: TrainingData, context: FitContext) -> History:
+        return context.run_epochs(self, data)
+
     @abstractmethod
     def start_training(self) -> None:
-        """Make the optimisers; a model that only predicts never pays for them."""
+        """Create the optimisers, which prediction does not need."""
 
     @abstractmethod
     def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
@@ -145,31 +190,36 @@ class GradientMethod(Method):
         X
             Labelled mini-batches of the labelled domains.
         U
-            Mini-batches of text of all domains, without labels.
+            Unlabelled mini-batches of all domains.
         """
 
     def end_training(self) -> None:
-        """Let go of the optimisers, which are twice the size of the weights, and of gradients."""
+        """Free the optimisers, which are twice the size of the weights, and the gradients."""
         for optimiser in self.optimisers.values():
             optimiser.zero_grad()
         self.optimisers = {}
 
-    def settle(self) -> None:
-        """Bring all weights up to date, where an optimiser leaves some for later."""
+    def flush(self) -> None:
+        """Bring all weights up to date, if an optimiser defers updates."""
         for optimiser in self.optimisers.values():
-            if hasattr(optimiser, "settle"):
-                optimiser.settle()
+            if hasattr(optimiser, "flush"):
+                optimiser.flush()
 
 
-class FittedMethod(Method):
-    """A model that is fitted to all rows at once, by a solver or in closed form. No randomness is involved."""
+def check_labels_everywhere(task: Task) -> None:
+    """Reject domains without labels, for domain-specific models."""
+    without = [name for d, name in enumerate(task.domains) if d not in task.labelled]
+    if without:
+        raise ConfigError(
+            f"A domain-specific model learns each domain from its own labels, and {quoted(without)} has none.",
+            "Drop the domain, or use another category, such as {settings.category=shared}.",
+        )
 
-    @abstractmethod
-    def fit(self, data: TrainingData, tried: Tried) -> dict[str, Any]:
-        """Fit to the labelled rows; return the values that were chosen on the development rows.
 
-        Parameters
-        ----------
-        tried
-            Is told each set of values that was tried, and its development accuracy.
-        """
+def unseen_domain_error(task: Task) -> DataError:
+    """Return the error of a domain-specific model for an unknown domain."""
+    return DataError(
+        "A domain-specific model knows nothing about a domain that was not in its training data, "
+        f"only about {quoted(task.domains)}.",
+        "Name one of these, or train shared features.",
+    )

@@ -1,13 +1,13 @@
-"""What methods learn from."""
+"""Training data of methods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
-from multidomain.methods.base import Task
-from multidomain.nn.sparse import SparseMatrix
+from multidomain.methods.task import Task
 
 
 @dataclass(frozen=True)
@@ -19,40 +19,39 @@ class Examples:
     x, d
         Features and domain codes.
     y
-        Class codes, where they may be seen.
+        Class codes, unless hidden.
     weight
-        How much each row counts; None is 1. Only methods that are fitted at once look at it.
+        Weight of each row; None means 1. Only methods that do not learn in epochs use it.
     """
 
-    x: SparseMatrix
+    x: csr_matrix
     d: np.ndarray
     y: np.ndarray | None = None
     weight: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return len(self.x)
+        return self.x.shape[0]
 
-    def where(self, chosen: np.ndarray) -> Examples:
-        """Return the rows that a mask or row numbers choose."""
-        x = SparseMatrix(self.x.matrix()[chosen], self.x.device)
-        y, weight = (None if values is None else values[chosen] for values in (self.y, self.weight))
-        return Examples(x, self.d[chosen], y, weight)
+    def select(self, rows: np.ndarray) -> Examples:
+        """Return the rows selected by a mask or row numbers."""
+        y, weight = (None if values is None else values[rows] for values in (self.y, self.weight))
+        return Examples(self.x[rows], self.d[rows], y, weight)
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Labelled rows, the text of all training and unlabelled rows, and the development rows.
+    """Labelled rows, the text of all training and unlabelled rows, and the dev set.
 
     Attributes
     ----------
     labelled, text, dev
-        Rows to learn from, all text that may be seen, rows to select on.
+        Rows to learn from, all text available for training, rows for model selection.
     classes
-        Class names in the order of their codes.
+        Class names, in the order of their codes.
     text_has_label
         Which rows of `text` are among `labelled`.
     words
-        The n-gram behind each column of the features; None where that is not known.
+        The n-gram of each feature column; None if unknown.
     """
 
     task: Task

@@ -1,4 +1,4 @@
-"""Features that undo noise: what the other words of a document say about each word."""
+"""Marginalised denoising: features that reconstruct each word from the other words of a document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROUNDS = 3
 
 
 def undo_noise(S: Tensor, kept: Tensor, ridge: float, n_restored: int) -> Tensor:
-    r"""Return the linear map that best restores rows from which features were left out at random.
+    r"""Return the linear map that best reconstructs rows from which features were dropped at random.
 
     With the scatter matrix :math:`S = \sum_i h_i h_i^\top` of the rows and the probability :math:`q_j` that feature `j`
     is kept, the expectation over all corruptions has the closed form
@@ -36,9 +36,9 @@ def undo_noise(S: Tensor, kept: Tensor, ridge: float, n_restored: int) -> Tensor
 
 
 def denoising_projection(x: csr_matrix, noise: float, scale: np.ndarray, size: int, seed: int = 0) -> np.ndarray:
-    r"""Return a matrix, shape (columns, size), that takes rows to the main directions of their denoised selves.
+    r"""Return a matrix, shape (columns, size), that projects rows on the principal directions of the denoised rows.
 
-    A row is restored from noise that leaves out each feature with probability `noise`, its features are multiplied by
+    A row is restored from noise that drops each feature with probability `noise`, its features are multiplied by
     `scale`, and what is left is projected on the directions in which the restored rows differ most:
     :math:`x \mapsto x W^\top \mathrm{diag}(s) V`, with the leading right singular vectors `V` of all restored rows,
     found by randomised subspace iteration.

@@ -1,4 +1,4 @@
-"""Several models as one, by the mean of their probabilities."""
+"""Ensembles: several models as one, by the mean of their probabilities."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from multidomain.errors import did_you_mean
-from multidomain.methods.base import Method, Task
+from multidomain.methods.base import FitContext, Method, Requirements
+from multidomain.methods.data import TrainingData
+from multidomain.methods.history import History
+from multidomain.methods.registry import METHODS, method_entry, register
+from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings, listed
 
 
 class Member(Settings):
-    """One of the joined models: a method to be trained, or the folder of a model that is.
+    """A member of an ensemble: a method to be trained, or the folder of a saved model.
 
     Attributes
     ----------
@@ -39,11 +43,9 @@ class Member(Settings):
     @model_validator(mode="before")
     @classmethod
     def _named(cls, value: Any) -> Any:
-        """Take a name for a method's or, if there is none of that name, for a folder's."""
+        """Read a name as a method or, if there is none of that name, as a folder."""
         if not isinstance(value, str):
             return value
-        from multidomain.methods.registry import METHODS  # here: the registry knows this method too
-
         if value in METHODS:
             return {"method": value}
         if Path(value).is_dir():
@@ -55,8 +57,6 @@ class Member(Settings):
         if bool(self.method) == bool(self.folder):
             raise ValueError("a member is a method or the folder of a model, one of the two")
         if self.method and self.task is None:
-            from multidomain.methods.registry import method_entry
-
             method_entry(self.method).settings(self.settings)
         return self
 
@@ -68,7 +68,9 @@ def _default_members() -> tuple[Member, ...]:
 class EnsembleSettings(Settings):
     """What is joined."""
 
-    members: tuple[Member, ...] = Field(min_length=2, default_factory=_default_members)
+    members: tuple[Member, ...] = Field(
+        min_length=2, default_factory=_default_members, description="methods, or folders of saved models"
+    )
 
     @field_validator("members", mode="before")
     @classmethod
@@ -76,12 +78,17 @@ class EnsembleSettings(Settings):
         return listed(value)
 
 
+@register(
+    "ensemble",
+    "several methods or saved models (setting 'members') by the mean of their probabilities",
+    paper="Hansen and Salamon 1990, Neural Network Ensembles",
+)
 class Ensemble(Method):
     r"""Several models as one; a document's probabilities are the mean of theirs.
 
     .. math:: p(c \mid x, d) = \frac{1}{M} \sum_{m=1}^{M} p_m(c \mid x, d)
 
-    Members may be of any method and read different features; those that do not know a domain answer from their shared
+    Members may be of any method and read different features; those that do not know a domain predict from their shared
     features. They are trained one by one on the same rows, or read from folders.
 
     Paper
@@ -96,39 +103,69 @@ class Ensemble(Method):
     Departures
     ----------
     None; members of different methods may be joined too.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts = ["a fine pan", "a poor pan", "a fine book", "a poor book"] * 12
+    >>> labels, domains = ["good", "bad"] * 24, ["pans", "pans", "books", "books"] * 12
+    >>> model = MultiDomainClassifier("ensemble", method_settings={"members": ["fa-lr", "sped"]}, random_state=0)
+    >>> model.fit(texts, labels, domains=domains).predict(["such a fine pan"], domains=["pans"])
+    array(['good'], dtype='<U4')
     """
 
     settings_type = EnsembleSettings
     settings: EnsembleSettings
 
     def __init__(self, task: Task, settings: EnsembleSettings):
-        from multidomain.methods.registry import method_entry
-
         super().__init__(task, settings)
         methods = []
         for member in settings.members:
-            assert member.task is not None, "members are trained first; see `joined`"
+            assert member.task is not None, "members are trained first; see `join`"
             entry = method_entry(member.method)
-            methods.append(entry.build(Task.from_json(member.task), entry.method.settings_type.parse(member.settings)))
+            methods.append(entry.build(Task.from_json(member.task), entry.recorded_settings(member.settings)))
         self.members = nn.ModuleList(methods)
 
     @classmethod
-    def joined(cls, named: Sequence[tuple[str, Method]], starts: Sequence[int], n_inputs: int) -> Self:
+    def requirements(cls, settings: EnsembleSettings) -> Requirements:
+        """Return the requirements of the members; those of saved models are unknown before they are read."""
+        asks_for = []
+        for member in settings.members:
+            if member.method:
+                entry = method_entry(member.method)
+                asks_for.append(entry.method.requirements(entry.recorded_settings(member.settings)))
+        return Requirements(
+            featurizer=None,
+            devices=(),
+            unlabelled_text=True,
+            in_epochs=any(one.in_epochs for one in asks_for),
+            is_random=any(one.is_random for one in asks_for),
+            unseen_domains=all(one.unseen_domains for one in asks_for),
+            shared_features=bool(asks_for) and all(one.shared_features for one in asks_for),
+            members=settings.members,
+        )
+
+    @classmethod
+    def join(cls, members: Sequence[tuple[str, Method]], starts: Sequence[int], n_inputs: int) -> Self:
         """Return trained methods, each with its name in the registry and the first of its columns, as one."""
-        methods = [method for _, method in named]
+        methods = [method for _, method in members]
         domains = tuple(dict.fromkeys(name for method in methods for name in method.task.domains))
         labelled = {method.task.domains[d] for method in methods for d in method.task.labelled}
-        members = tuple(
+        described = tuple(
             Member(method=name, settings=method.settings.model_dump(mode="json"), task=asdict(method.task), start=start)
-            for (name, method), start in zip(named, starts, strict=True)
+            for (name, method), start in zip(members, starts, strict=True)
         )
         task = Task(
             n_inputs, methods[0].task.n_classes, domains, tuple(d for d, name in enumerate(domains) if name in labelled)
         )
         with torch.device("meta"):
-            ensemble = cls(task, EnsembleSettings(members=members))
+            ensemble = cls(task, EnsembleSettings(members=described))
         ensemble.members = nn.ModuleList(methods)
         return ensemble
+
+    def fit(self, data: TrainingData, context: FitContext) -> History:
+        """Do nothing: members are trained one by one, each on its own features, and joined."""
+        return History()
 
     def logits(self, x: SparseBatch, d: int | None) -> Tensor:
         answers = [member.logits(own, self._code(member, d)) for member, own in self._with_rows(x)]
@@ -141,11 +178,9 @@ class Ensemble(Method):
         ]
         return _mean_probability(answers)
 
-    def shared_features(self, x: SparseBatch) -> Tensor | None:
-        """Return the shared features of all members side by side, or None if one has none."""
-        each = [member.shared_features(own) for member, own in self._with_rows(x)]
-        present = [features for features in each if features is not None]
-        return torch.cat(present, dim=1) if len(present) == len(each) else None
+    def shared_features(self, x: SparseBatch) -> Tensor:
+        """Return the shared features of all members side by side."""
+        return torch.cat([member.shared_features(own) for member, own in self._with_rows(x)], dim=1)
 
     def _code(self, member: Method, d: int | None) -> int | None:
         """Return a member's own code of a domain, None if it does not know it."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from pydantic import Field
-from sklearn.svm import SVC
+from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from multidomain.methods.base import FittedMethod, Task, Tried
+from multidomain.methods.base import FitContext, Method, Requirements
+from multidomain.methods.calibration import best_scale
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.denoising import undo_noise
-from multidomain.methods.linear.base import best_scale
-from multidomain.methods.selection import fit_best, mean_accuracy
-from multidomain.nn.sparse import SparseBatch, SparseMatrix
+from multidomain.methods.history import History
+from multidomain.methods.registry import register
+from multidomain.methods.selection import dev_accuracy, fit_best
+from multidomain.methods.task import Task
+from multidomain.metrics import two_class_scores
+from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
 _BLOCK = 1024  # rows that are dense at a time
@@ -24,15 +27,20 @@ _C_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
 class MSDASettings(Settings):
-    """Settings; `C` of None is chosen on development rows."""
+    """Settings; `C` of None is chosen on the dev set."""
 
-    layers: int = Field(5, ge=1)
-    noise: float = Field(0.5, gt=0, lt=1)
-    ridge: float = Field(1e-5, gt=0)
-    C: float | None = Field(None, gt=0)
+    layers: int = Field(5, ge=1, description="number of layers")
+    noise: float = Field(0.5, gt=0, lt=1, description="probability that noise drops a feature")
+    ridge: float = Field(1e-5, gt=0, description="regularisation of a layer")
+    C: float | None = Field(None, gt=0, description="weight of the loss; by default chosen on the dev set")
 
 
-class MSDA(FittedMethod):
+@register(
+    "msda",
+    "denoising features learnt on all text, then a support vector machine",
+    paper="Chen et al. 2012, Marginalized Denoising Autoencoders for Domain Adaptation",
+)
+class MSDA(Method):
     r"""Features that reconstruct all text from corrupted text, layer by layer; a linear SVM on all layers.
 
     A layer learns to undo noise that sets each feature to 0 with probability `p`. The expectation over all corruptions
@@ -62,6 +70,16 @@ class MSDA(FittedMethod):
     features, so 5,000 features need 100 MB a layer, in memory and in the saved model; while fitting, one layer of all
     text and all layers of the labelled rows are in memory. The support vector machine is solved on the products of the
     rows (libsvm); more than two classes are one against the rest.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts = ["a fine pan", "a poor pan", "a fine book", "a poor book"] * 12
+    >>> labels, domains = ["good", "bad"] * 24, ["pans", "pans", "books", "books"] * 12
+    >>> labels[2::4] = labels[3::4] = [None] * 12  # nobody has labelled the books
+    >>> model = MultiDomainClassifier("msda", method_settings={"layers": 2}, random_state=0)
+    >>> model.fit(texts, labels, domains=domains).predict(["such a fine pan"], domains=["pans"])
+    array(['good'], dtype=object)
     """
 
     settings_type = MSDASettings
@@ -74,7 +92,11 @@ class MSDA(FittedMethod):
         self.weight = nn.Parameter(torch.zeros((layers + 1) * n, task.n_classes), requires_grad=False)
         self.bias = nn.Parameter(torch.zeros(task.n_classes), requires_grad=False)
 
-    def fit(self, data: TrainingData, tried: Tried) -> dict[str, Any]:
+    @classmethod
+    def requirements(cls, settings: MSDASettings) -> Requirements:
+        return Requirements(features={"weighting": "tfidf"}, unlabelled_text=True)
+
+    def fit(self, data: TrainingData, context: FitContext) -> History:
         self._fit_layers(data.text.x)
         h, h_dev = self._all_layers(data.labelled.x), self._all_layers(data.dev.x)
         products = (h @ h.T).astype(np.float64)
@@ -82,30 +104,30 @@ class MSDA(FittedMethod):
         (weight, bias), chosen = fit_best(
             [{"C": C} for C in costs],
             lambda values: self._support_vectors(products, h, data.labelled, values["C"]),
-            lambda fitted: mean_accuracy(h_dev @ fitted[0] + fitted[1], data.dev),
-            tried,
+            lambda fitted: dev_accuracy(h_dev @ fitted[0] + fitted[1], data.dev),
+            context,
             n_dev=len(data.dev),
         )
-        scale = best_scale(h_dev @ weight + bias, data.dev) if len(data.dev) else 1.0
+        scale = best_scale(h_dev @ weight + bias, data.dev)
         self.weight.copy_(torch.from_numpy(weight * scale))
         self.bias.copy_(torch.from_numpy(bias * scale))
-        return chosen
+        return History(chosen=chosen)
 
-    def _fit_layers(self, text: SparseMatrix) -> None:
-        h = [text.take(rows).to_dense(self.task.n_inputs) for rows in _blocks(len(text))]
+    def _fit_layers(self, text: csr_matrix) -> None:
+        h = [_dense(text[rows]) for rows in _blocks(text.shape[0])]
         for W in self.W:
             W.copy_(denoising_weights(h, self.settings.noise, self.settings.ridge))
             h = [_layer(block, W) for block in h]
 
-    def _all_layers(self, x: SparseMatrix) -> np.ndarray:
+    def _all_layers(self, x: csr_matrix) -> np.ndarray:
         """The input and the outputs of all layers, shape (rows, (layers + 1) * columns)."""
-        out = np.empty((len(x), len(self.weight)), dtype=np.float32)
-        for rows in _blocks(len(x)):
-            out[rows] = self._layers_of(x.take(rows)).numpy()
+        out = np.empty((x.shape[0], len(self.weight)), dtype=np.float32)
+        for rows in _blocks(x.shape[0]):
+            out[rows] = self._layers_of(_dense(x[rows])).numpy()
         return out
 
-    def _layers_of(self, x: SparseBatch) -> Tensor:
-        layers = [x.to_dense(self.task.n_inputs)]
+    def _layers_of(self, x: Tensor) -> Tensor:
+        layers = [x]
         for W in self.W:
             layers.append(_layer(layers[-1], W))
         return torch.cat(layers, dim=1)
@@ -114,20 +136,21 @@ class MSDA(FittedMethod):
         self, products: np.ndarray, h: np.ndarray, rows: Examples, C: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Weights (columns, classes) and bias of one class against the rest; two classes have scores -s/2 and s/2."""
+        from sklearn.svm import SVC  # imported here: prediction must not load it
+
         n = self.task.n_classes
-        weight, bias = np.zeros((h.shape[1], n)), np.zeros(n)
+        weights, biases = [], []
         for y in [1] if n == 2 else range(n):
             machine = SVC(C=C, kernel="precomputed", cache_size=500)
             machine.fit(products, rows.y == y, sample_weight=rows.weight)
-            weight[:, y] = machine.dual_coef_[0] @ h[machine.support_]
-            bias[y] = machine.intercept_[0]
+            weights.append((machine.dual_coef_[0] @ h[machine.support_]).astype(np.float64))
+            biases.append(machine.intercept_[0])
         if n == 2:
-            weight, bias = weight / 2, bias / 2
-            weight[:, 0], bias[0] = -weight[:, 1], -bias[1]
-        return weight, bias
+            return two_class_scores(weights[0]), two_class_scores(biases[0])
+        return np.stack(weights, axis=1), np.array(biases)
 
     def logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        return self._layers_of(x) @ self.weight + self.bias
+        return self._layers_of(x.to_dense(self.task.n_inputs)) @ self.weight + self.bias
 
 
 def denoising_weights(blocks: Sequence[Tensor], noise: float, ridge: float) -> Tensor:
@@ -140,6 +163,10 @@ def denoising_weights(blocks: Sequence[Tensor], noise: float, ridge: float) -> T
     kept = torch.full((n + 1,), 1 - noise, dtype=S.dtype)
     kept[-1] = 1
     return undo_noise(S, kept, ridge, n)
+
+
+def _dense(x: csr_matrix) -> Tensor:
+    return torch.from_numpy(x.toarray())
 
 
 def _layer(h: Tensor, W: Tensor) -> Tensor:

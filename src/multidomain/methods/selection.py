@@ -1,4 +1,4 @@
-"""Choosing values on development rows."""
+"""Model selection on the dev set."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from multidomain.methods.base import Tried
+from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples
+from multidomain.metrics import accuracy as accuracy_of
+from multidomain.metrics import by_domain, domain_mean
 
 Fitted = TypeVar("Fitted")
 
-HOPELESS = 0.02  # below the best accuracy so far, or two standard errors if that is more
+HOPELESS = 0.02  # below the best accuracy so far, or two standard errors if larger
 PATIENCE = 4  # candidates in a row
 
 
@@ -20,26 +22,26 @@ def fit_best(
     candidates: Sequence[Mapping[str, Any]],
     fit: Callable[[Mapping[str, Any]], Fitted],
     accuracy: Callable[[Fitted], float],
-    tried: Tried,
+    context: FitContext,
     *,
     n_dev: int,
 ) -> tuple[Fitted, dict[str, Any]]:
-    """Return what the best candidate gives, and the candidate; among equals the earlier one.
+    """Return the fit of the best candidate, and the candidate; ties go to the earlier one.
 
-    Candidates come with the strongest regularisation first. Once four in a row are far below the best, the rest would
-    only overfit more, and take longest: they are left out. Without development rows (`n_dev` is 0) the candidate in the
-    middle is taken, and no other is fitted.
+    Candidates are ordered by regularisation, the strongest first. Once four in a row are far below the best, the rest
+    are skipped: they would only overfit more, and take longest. Without a dev set (`n_dev` is 0) only the middle
+    candidate is fitted.
     """
     if not n_dev:
         middle = candidates[len(candidates) // 2]
-        tried(middle, None)
+        context.report(middle, None)
         return fit(middle), dict(middle)
     best: tuple[float, Fitted, Mapping[str, Any]] | None = None
     hopeless = 0
     for candidate in candidates:
         fitted = fit(candidate)
         reached = accuracy(fitted)
-        tried(candidate, reached)
+        context.report(candidate, reached)
         if best is None or reached > best[0]:
             best = (reached, fitted, candidate)
         margin = max(HOPELESS, 2 * (best[0] * (1 - best[0]) / n_dev) ** 0.5)
@@ -54,30 +56,30 @@ def fit_first_good(
     candidates: Sequence[Mapping[str, Any]],
     fit: Callable[[Mapping[str, Any]], Fitted],
     accuracy: Callable[[Fitted], float],
-    tried: Tried,
+    context: FitContext,
     *,
     n_dev: int,
 ) -> tuple[Fitted, dict[str, Any]]:
-    """Return what the first candidate gives that is within one standard error of the best, and the candidate.
+    """Return the fit of the first candidate within one standard error of the best, and the candidate.
 
-    Candidates come in the order in which they are preferred. On few development rows the best is so by chance; this
-    rule (Breiman et al. 1984) departs from what is preferred only for good reason. Without development rows the first
-    is taken.
+    Candidates are in order of preference. On a small dev set the best is often best by chance; this one-standard-error
+    rule (Breiman et al. 1984) overrides the preference only by a clear margin. Without a dev set the first is used.
     """
     if not n_dev:
-        tried(candidates[0], None)
+        context.report(candidates[0], None)
         return fit(candidates[0]), dict(candidates[0])
     reached = []
     for candidate in candidates:
         reached.append(accuracy(fit(candidate)))
-        tried(candidate, reached[-1])
+        context.report(candidate, reached[-1])
     best = max(reached)
     good_enough = best - (best * (1 - best) / n_dev) ** 0.5
     chosen = next(candidate for candidate, value in zip(candidates, reached, strict=True) if value >= good_enough)
-    return fit(chosen), dict(chosen)  # again: to keep them all would be a copy of the weights for each
+    return fit(chosen), dict(chosen)  # refitted: keeping every fit would mean a copy of the weights per candidate
 
 
-def mean_accuracy(scores: np.ndarray, dev: Examples) -> float:
-    """Return the mean over domains of the accuracy of class scores."""
-    correct = scores.argmax(axis=1) == dev.y
-    return float(np.mean([correct[dev.d == d].mean() for d in np.unique(dev.d)]))
+def dev_accuracy(scores: np.ndarray, dev: Examples) -> float:
+    """Return the accuracy of class scores, averaged over domains."""
+    assert dev.y is not None
+    accuracies = by_domain(accuracy_of, dev.y, scores.argmax(axis=1), dev.d)
+    return domain_mean(accuracies[d] for d in sorted(accuracies))

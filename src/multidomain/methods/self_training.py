@@ -1,10 +1,9 @@
-"""Self-training on top of a method that is fitted at once."""
+"""Self-training on top of a method that does not learn in epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,23 +12,23 @@ from scipy.sparse import vstack
 from torch import Tensor
 
 from multidomain.errors import ConfigError
-from multidomain.methods.base import FittedMethod, Task, Tried
+from multidomain.methods.base import FitContext, Method, Requirements
 from multidomain.methods.data import Examples, TrainingData
+from multidomain.methods.history import History
+from multidomain.methods.registry import MethodEntry, method_entry, register
+from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseBatch, SparseMatrix
 from multidomain.settings import Settings
 
-if TYPE_CHECKING:
-    from multidomain.methods.registry import MethodEntry
-
 
 class SelfTrainingSettings(Settings):
-    """Which method learns, and how much of its own answers it learns from."""
+    """Which method learns, and how many pseudo-labels it learns from."""
 
-    base: str = "fa-lr"
-    base_settings: dict[str, Any] = Field(default_factory=dict)
-    rounds: int = Field(3, ge=1)
-    share: float = Field(0.5, gt=0, le=1)
-    weight: float = Field(0.5, gt=0)
+    base: str = Field("fa-lr", description="method that learns")
+    base_settings: dict[str, Any] = Field(default_factory=dict, description="settings of that method")
+    rounds: int = Field(3, ge=1, description="rounds of self-training")
+    share: float = Field(0.5, gt=0, le=1, description="fraction of pseudo-labels used in the last round")
+    weight: float = Field(0.5, gt=0, description="weight of a pseudo-label beside a label")
 
     @model_validator(mode="after")
     def _base_can_be_had(self) -> Self:
@@ -37,24 +36,28 @@ class SelfTrainingSettings(Settings):
         return self
 
     def base_entry(self) -> MethodEntry:
-        """Return the base method, if it is one that is fitted at once."""
-        from multidomain.methods.registry import method_entry  # here: the registry knows this method too
-
+        """Return the base method, if it can learn from weighted rows."""
         entry = method_entry(self.base)
-        if not issubclass(entry.method, FittedMethod) or issubclass(entry.method, SelfTraining):
+        asks_for = entry.requirements(entry.settings(self.base_settings))
+        if issubclass(entry.method, SelfTraining) or asks_for.in_epochs or asks_for.members:
             raise ConfigError(
-                "Self-training needs a base method that is fitted at once, such as 'fa-lr' or 'svm', and "
-                f"'{self.base}' is not. Choose another 'base'"
+                "Self-training needs a base method that does not learn in epochs, such as 'fa-lr' or 'svm', and "
+                f"'{self.base}' is none. Choose another 'base'"
             )
         return entry
 
 
-class SelfTraining(FittedMethod):
-    r"""A method that learns from its own most confident answers to the unlabelled text.
+@register(
+    "self-training",
+    "a method that does not learn in epochs (setting 'base') and learns from its own most confident predictions",
+    paper="Yarowsky 1995, Unsupervised Word Sense Disambiguation Rivaling Supervised Methods",
+)
+class SelfTraining(Method):
+    r"""A method that learns from its own most confident predictions on the unlabelled text, as pseudo-labels.
 
-    Round 0 fits the base method to the labelled rows. Round `r` of `R` takes its answers to the unlabelled text, keeps
-    of each domain and class the most confident share :math:`\rho r / R`, and fits the base method to the labelled rows
-    and these, which count :math:`\omega`:
+    Round 0 fits the base method to the labelled rows. Round `r` of `R` takes its predictions on the unlabelled text,
+    keeps of each domain and class the most confident fraction :math:`\rho r / R`, and fits the base method to the
+    labelled rows and these, which count :math:`\omega`:
 
     .. math:: \min_\theta \sum_{i \in L} \ell(y_i, x_i; \theta) + \omega \sum_{i \in U_r} \ell(\hat y_i, x_i; \theta)
 
@@ -75,6 +78,16 @@ class SelfTraining(FittedMethod):
     ----------
     Base methods that average over a domain's rows (``mtl-graph``, ``cmsc-*``) do so here too: there :math:`\omega`
     has no effect in a domain without labels, all of whose rows have it.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts = ["a fine pan", "a poor pan", "a fine book", "a poor book"] * 12
+    >>> labels, domains = ["good", "bad"] * 24, ["pans", "pans", "books", "books"] * 12
+    >>> labels[2::4] = labels[3::4] = [None] * 12  # nobody has labelled the books
+    >>> model = MultiDomainClassifier("self-training", method_settings={"base": "svm"}, random_state=0)
+    >>> model.fit(texts, labels, domains=domains).predict(["such a fine pan"], domains=["pans"])
+    array(['good'], dtype=object)
     """
 
     settings_type = SelfTrainingSettings
@@ -83,31 +96,37 @@ class SelfTraining(FittedMethod):
     def __init__(self, task: Task, settings: SelfTrainingSettings):
         super().__init__(task, settings)
         entry = settings.base_entry()
-        # In later rounds every domain has labels, its own or the method's.
+        # In later rounds every domain has labels or pseudo-labels.
         everywhere = replace(task, labelled=tuple(range(len(task.domains))))
         base_settings = entry.settings(settings.base_settings)
         self.base = entry.build(everywhere, base_settings)
 
-    def fit(self, data: TrainingData, tried: Tried) -> dict[str, Any]:
+    @classmethod
+    def requirements(cls, settings: SelfTrainingSettings) -> Requirements:
+        entry = settings.base_entry()
+        base = entry.method.requirements(entry.settings(settings.base_settings))
+        return replace(base, unlabelled_text=True)
+
+    def fit(self, data: TrainingData, context: FitContext) -> History:
         s = self.settings
-        unlabelled = data.text.where(~data.text_has_label)
+        unlabelled = data.text.select(~data.text_has_label)
         learner = s.base_entry().build(self.task, self.base.settings)
         if not len(unlabelled):
             raise ConfigError(
-                "Self-training learns from unlabelled text, and there is none. Give some (a row without a label is "
-                f"enough), or train '{s.base}'."
+                "Self-training learns from unlabelled text, and there is none.",
+                f"Give some (a row without a label is enough), or use {{method={s.base}}}.",
             )
-        assert isinstance(learner, FittedMethod) and isinstance(self.base, FittedMethod)
-        chosen = learner.fit(data, _of_round(tried, 0))
+        history = learner.fit(data, context.with_values(round=0))
         for number in range(1, s.rounds + 1):
             answers = _answers(learner, unlabelled)
             sure = most_confident(answers, unlabelled.d, s.share * number / s.rounds)
-            taught = unlabelled.where(sure)
+            taught = unlabelled.select(sure)
             taught = replace(taught, y=answers[sure].argmax(axis=1), weight=np.full(len(sure), s.weight))
             rows = _together(data.labelled, taught)
             learner = self.base
-            chosen = learner.fit(replace(data, task=learner.task, labelled=rows), _of_round(tried, number))
-        return chosen
+            data_of_round = replace(data, task=learner.task, labelled=rows)
+            history = learner.fit(data_of_round, context.with_values(round=number))
+        return history
 
     def logits(self, x: SparseBatch, d: int | None) -> Tensor:
         return self.base.logits(x, d)
@@ -117,7 +136,7 @@ class SelfTraining(FittedMethod):
 
 
 def most_confident(probabilities: np.ndarray, d: np.ndarray, share: float) -> np.ndarray:
-    """Return the numbers of the rows whose answer is among the surest `share` of its domain and class, at least one."""
+    """Return the rows with the most confident predictions, a `share` of each domain and class, at least one."""
     answer, sureness = probabilities.argmax(axis=1), probabilities.max(axis=1)
     chosen = []
     for domain in np.unique(d):
@@ -128,24 +147,18 @@ def most_confident(probabilities: np.ndarray, d: np.ndarray, share: float) -> np
     return np.sort(np.concatenate(chosen))
 
 
-def _answers(method: FittedMethod, rows: Examples) -> np.ndarray:
+def _answers(method: Method, rows: Examples) -> np.ndarray:
     """Class probabilities of rows of known domains."""
     out = np.empty((len(rows), method.task.n_classes), dtype=np.float32)
+    x = SparseMatrix(rows.x)
     for d in np.unique(rows.d):
         here = np.flatnonzero(rows.d == d)
-        out[here] = torch.softmax(method.logits(rows.x.take(here), int(d)), dim=1).numpy()
+        out[here] = torch.softmax(method.logits(x.take(here), int(d)), dim=1).numpy()
     return out
 
 
 def _together(a: Examples, b: Examples) -> Examples:
     assert a.y is not None and b.y is not None and b.weight is not None
-    x = SparseMatrix(vstack([a.x.matrix(), b.x.matrix()], format="csr"), a.x.device)
+    x = vstack([a.x, b.x], format="csr")
     weight = np.ones(len(a)) if a.weight is None else a.weight
     return Examples(x, np.r_[a.d, b.d], np.r_[a.y, b.y], np.r_[weight, b.weight])
-
-
-def _of_round(tried: Tried, number: int) -> Tried:
-    def tell(values: Mapping[str, Any], accuracy: float | None) -> None:
-        tried({"round": number, **values}, accuracy)
-
-    return tell

@@ -1,4 +1,4 @@
-"""Prediction of whole files, in constant memory, row by row in their order."""
+"""Prediction on whole files, in constant memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ import numpy as np
 
 from multidomain.data.columns import Columns
 from multidomain.data.readers.tables import Table, open_table
-from multidomain.errors import ConfigError, DataError, quoted
+from multidomain.errors import ConfigError, DataError, Note, quoted
 from multidomain.files import whole_file
 from multidomain.model.model import Model, UnknownDomain
 
-_ROWS_AT_A_TIME = 4096
+_CHUNK = 4096
 _WRITABLE = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """How many rows were written, and how many of them had no text and so no answer."""
+    """Number of rows written, number of those without text and hence without prediction, and notes on domains."""
 
     rows: int
     without_text: int
+    notes: tuple[Note, ...] = ()
 
 
 def predict_file(
@@ -41,21 +42,24 @@ def predict_file(
     probabilities: bool = False,
     unknown_domain: UnknownDomain = "shared",
     encoding: str = "utf-8",
+    run: Callable[[Callable[[], np.ndarray]], np.ndarray] = lambda job: job(),
 ) -> Predicted:
     """Copy a table with the columns `prediction` and `confidence` added.
 
-    Every row is kept, in its place. A row without text is written with both columns empty.
+    Every row is kept, in order. A row without text has both columns empty.
 
     Parameters
     ----------
     source
         CSV, TSV, JSON lines or Parquet.
     target
-        CSV, TSV or JSON lines, by its suffix; written whole or not at all. None is standard output, as CSV.
+        CSV, TSV or JSON lines, by its suffix; written atomically. None is standard output, as CSV.
     domain
-        Domain of all rows; otherwise the table's domain column says it, if there is one.
+        Domain of all rows; by default, the table's domain column is used, if there is one.
     probabilities
         Add a column ``p(class)`` for each class.
+    run
+        Runs the model on a chunk of rows, for example in another thread.
     """
     table = open_table(source, encoding)
     columns = table.resolve(columns, find=("text", "domain"))
@@ -64,29 +68,36 @@ def predict_file(
         added += [f"p({name})" for name in model.classes]
     taken = [name for name in added if name in table.columns]
     if taken:
-        raise DataError(f"{source.name} has a column {quoted(taken)} already. Rename or remove it.")
+        raise DataError(f"{source.name} has a column {quoted(taken)} already.", "Rename or remove it.")
     rows = without_text = 0
+    notes: dict[Note, None] = {}
+
+    def predict(texts: list[str], domains: list[str | None]) -> np.ndarray:
+        resolved = model.resolve_domains(domains, len(texts), unknown_domain)
+        notes.update(dict.fromkeys(resolved.notes))
+        return run(lambda: model.probabilities(model.encode(texts), resolved.codes))
+
     with _opened(target) as (file, suffix):
         write = _writer(file, suffix, [*table.columns, *added])
-        for cells, answers in _answered(model, table, columns, domain, probabilities, unknown_domain):
+        for cells, answers in _answered(model.classes, predict, table, columns, domain, probabilities):
             write([list(c) + list(a) for c, a in zip(cells, answers, strict=True)])
             rows += len(answers)
             without_text += sum(answer[0] is None for answer in answers)
-    return Predicted(rows, without_text)
+    return Predicted(rows, without_text, tuple(notes))
 
 
 def _answered(
-    model: Model,
+    classes: Sequence[Any],
+    predict: Callable[[list[str], list[str | None]], np.ndarray],
     table: Table,
     columns: Columns,
     domain: str | None,
     probabilities: bool,
-    unknown_domain: UnknownDomain,
 ) -> Iterator[tuple[list[tuple[Any, ...]], list[list[Any]]]]:
-    """Yield the cells of some rows and what is to be added to each."""
+    """Yield the cells of some rows and the values to add to each."""
     assert columns.text is not None
-    width = 2 + (len(model.classes) if probabilities else 0)
-    for chunk in table.chunks(_ROWS_AT_A_TIME):
+    width = 2 + (len(classes) if probabilities else 0)
+    for chunk in table.chunks(_CHUNK):
         texts = chunk.values[columns.text]
         domains = [domain] * len(texts)
         if domain is None and columns.domain is not None:
@@ -94,10 +105,10 @@ def _answered(
         has_text = [i for i, text in enumerate(texts) if isinstance(text, str) and text.strip()]
         answers: list[list[Any]] = [[None] * width for _ in texts]
         if has_text:
-            p = model.predict_proba([texts[i] for i in has_text], [domains[i] for i in has_text], unknown_domain)
+            p = predict([texts[i] for i in has_text], [domains[i] for i in has_text])
             best = p.argmax(axis=1)
             for i, row, k in zip(has_text, np.round(p.astype(float), 6).tolist(), best.tolist(), strict=True):
-                answers[i] = [model.classes[k], row[k], *(row if probabilities else ())]
+                answers[i] = [classes[k], row[k], *(row if probabilities else ())]
         yield list(zip(*chunk.values.values(), strict=True)), answers
 
 

@@ -1,58 +1,71 @@
-"""A trained model: predict, save, load."""
+"""A trained model: encode, predict, save, load."""
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from scipy.sparse import csr_matrix
 
 from multidomain.data.values import ONLY_DOMAIN, domain_name, plain_form
-from multidomain.errors import (
-    ConfigError,
-    DataError,
-    ModelError,
-    MultidomainWarning,
-    NoDomainGiven,
-    did_you_mean,
-    quoted,
-)
-from multidomain.features.concat import ConcatFeaturizer, Featurizer, restored, stored
-from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, whole_file, write_json, write_sealed
-from multidomain.methods.base import Method, Task
-from multidomain.methods.ensemble import Ensemble
+from multidomain.errors import DataError, Note, did_you_mean, quoted, warn
+from multidomain.features.base import Featurizer
+from multidomain.methods.base import Method, Requirements
 from multidomain.methods.registry import method_entry
-from multidomain.model.prediction import features_in_parts, predicted_probabilities
-from multidomain.nn.sparse import SparseMatrix
+from multidomain.model.prediction import device_of, features_in_chunks, predicted_probabilities
+from multidomain.model.settings import UnknownDomain
+from multidomain.model.storage import load_model, save_model
 
-FORMAT_VERSION = 1
-MANIFEST = "model.json"
 
-UnknownDomain = Literal["shared", "error"]
+@dataclass(frozen=True)
+class ResolvedDomains:
+    """Domains resolved to a model's domain codes.
+
+    Attributes
+    ----------
+    codes
+        Code of each row's domain, masked where it was not in training.
+    notes
+        Notes on names that are unknown, or known under another spelling.
+    """
+
+    codes: np.ma.MaskedArray
+    notes: tuple[Note, ...]
+
+    @property
+    def unexpected(self) -> list[Note]:
+        """Return the notes, except those on missing domains."""
+        return [note for note in self.notes if note.kind != "no-domain"]
 
 
 @dataclass
 class Model:
-    """A network together with the features it reads and the names it answers with.
+    """A trained method with its featurizer and class names.
 
     Attributes
     ----------
     method_name
         Name in the registry.
     method
-        The trained network.
+        The trained method.
     features
-        From documents to the network's input.
+        Turns documents into the method's input.
     classes
-        Class names in the order of the probabilities' columns.
+        Class names, in the order of the probability columns.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts, domains = ["fine", "poor", "fine pan", "poor pan"] * 3, ["books", "books", "pans", "pans"] * 3
+    >>> model = MultiDomainClassifier("fa-lr").fit(texts, ["good", "bad"] * 6, domains=domains).model_
+    >>> model.predict(["a fine book"], ["books"])
+    array(['good'], dtype='<U4')
+    >>> model.domains, model.requirements.unseen_domains
+    (('books', 'pans'), True)
     """
 
     method_name: str
@@ -62,13 +75,23 @@ class Model:
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """Return the names of the domains that were in training, labelled or not."""
+        """Return the names of the training domains, labelled or not."""
         return self.method.task.domains
 
     @property
     def labelled_domains(self) -> tuple[str, ...]:
-        """Return the names of the domains that had labels in training."""
+        """Return the names of the labelled training domains."""
         return tuple(self.domains[d] for d in self.method.task.labelled)
+
+    @property
+    def requirements(self) -> Requirements:
+        """Return what the method needs and can do."""
+        return method_entry(self.method_name).requirements(self.method.settings)
+
+    @property
+    def device(self) -> torch.device:
+        """Return the device the model runs on."""
+        return device_of(self.method)
 
     def predict(
         self,
@@ -77,7 +100,9 @@ class Model:
         unknown_domain: UnknownDomain = "shared",
     ) -> np.ndarray:
         """Return the most probable class of each document; see `predict_proba`."""
-        best = self.predict_proba(documents, domains, unknown_domain).argmax(axis=1)
+        resolved = self.resolve_domains(domains, _number_of(documents), unknown_domain)
+        warn(resolved.unexpected)
+        best = self.probabilities(self.encode(documents), resolved.codes).argmax(axis=1)
         return np.array(self.classes)[best]
 
     def predict_proba(
@@ -91,176 +116,109 @@ class Model:
         Parameters
         ----------
         documents
-            Texts, or a sparse matrix for a model that was trained on vectors.
+            Texts, or a sparse matrix for a model trained on vectors.
         domains
-            Domain of each document. None, for all or for one, is a domain that was not in training.
+            Domain of each document. None, for all or for one, means a domain that was not in training.
         unknown_domain
-            What to do with such a document: "shared" answers from the shared features alone and warns
-            once about names it does not know; "error" refuses.
+            What to do with such a document: "shared" predicts from the shared features alone and warns
+            once about unknown names; "error" raises an error.
         """
-        x = SparseMatrix(self.features.transform(documents), self.device)
-        return predicted_probabilities(self.method, x, self.domain_codes(domains, len(x), unknown_domain))
+        resolved = self.resolve_domains(domains, _number_of(documents), unknown_domain)
+        warn(resolved.unexpected)
+        return self.probabilities(self.encode(documents), resolved.codes)
 
-    def shared_features(self, documents: Any) -> np.ndarray | None:
-        """Return the shared features, shape (documents, size), or None if the method has none."""
-        x = SparseMatrix(self.features.transform(documents), self.device)
-        return features_in_parts(self.method, x, self.method.shared_features)
+    def encode(self, documents: Any) -> csr_matrix:
+        """Return documents as the method's input rows, which the other methods take."""
+        return self.features.transform(documents)
 
-    def private_features(self, documents: Any, domain: str) -> np.ndarray | None:
-        """Return the private features of documents of one domain, or None if it has none."""
-        if domain not in self.domains:
+    def probabilities(self, x: csr_matrix, codes: np.ndarray) -> np.ndarray:
+        """Return class probabilities of encoded rows, shape (rows, classes).
+
+        Parameters
+        ----------
+        codes
+            Domain code of each row, masked (`numpy.ma`) where it was not in training; see `resolve_domains`.
+        """
+        return predicted_probabilities(self.method, x, codes)
+
+    def shared_features(self, x: csr_matrix) -> np.ndarray | None:
+        """Return the shared features of encoded rows, shape (rows, size), or None if the method has none."""
+        if not self.requirements.shared_features:
+            return None
+        return features_in_chunks(self.method, x, self.method.shared_features)
+
+    def private_features(self, x: csr_matrix, domain: str) -> np.ndarray | None:
+        """Return the private features of encoded rows of one domain, or None if it has none."""
+        if not self.requirements.private_features or domain not in self.domains:
             return None
         code = self.domains.index(domain)
-        return features_in_parts(
-            self.method,
-            SparseMatrix(self.features.transform(documents), self.device),
-            lambda x: self.method.private_features(x, code),
-        )
+        return features_in_chunks(self.method, x, lambda batch: self.method.private_features(batch, code))
 
-    def domain_codes(
-        self, domains: Sequence[str | None] | None, n_rows: int, unknown_domain: UnknownDomain
-    ) -> np.ma.MaskedArray:
-        """Return the code of each row's domain as `predict_proba` takes it, masked where it was not in training."""
+    def resolve_domains(
+        self, domains: Sequence[str | None] | None, n_rows: int, unknown_domain: UnknownDomain = "shared"
+    ) -> ResolvedDomains:
+        """Return the code of each row's domain, with notes on names that are not known exactly.
+
+        Parameters
+        ----------
+        domains, unknown_domain
+            As for `predict_proba`.
+        """
         if domains is None:
             domains = [None] * n_rows
         if len(domains) != n_rows:
             raise DataError(f"Expected a domain for each of {n_rows} documents, got {len(domains)}.")
         names = [domain_name(value) for value in domains]
-        code_of = {name: self._domain_code(name, unknown_domain) for name in dict.fromkeys(names)}
+        notes: list[Note] = []
+        code_of: dict[str | None, int | None] = {}
+        for name in dict.fromkeys(names):
+            code_of[name], note = self._domain_code(name, unknown_domain)
+            notes += [note] if note else []
         codes = [code_of[name] for name in names]
-        return np.ma.masked_array([c or 0 for c in codes], mask=[c is None for c in codes], dtype=np.int64)
+        masked = np.ma.masked_array([c or 0 for c in codes], mask=[c is None for c in codes], dtype=np.int64)
+        return ResolvedDomains(masked, tuple(notes))
 
-    @property
-    def device(self) -> torch.device:
-        """Return where the model computes."""
-        return next(self.method.parameters()).device
-
-    def _domain_code(self, name: str | None, unknown_domain: UnknownDomain) -> int | None:
-        """Return the domain's code, or None if it was not in training."""
-        if name is None and self.domains == (ONLY_DOMAIN,):  # training knew no domains either
-            return 0
+    def _domain_code(self, name: str | None, unknown_domain: UnknownDomain) -> tuple[int | None, Note | None]:
+        """Return the domain's code, or None if it was not in training, and a note if there is one."""
+        if name is None and self.domains == (ONLY_DOMAIN,):  # the model was trained without domains, too
+            return 0, None
         if name in self.domains:
-            return self.domains.index(name)
+            return self.domains.index(name), None
         if name is not None:
-            # Training refuses names that differ by case or blanks only, so there is at most one.
+            # Training rejects names that differ only in case or whitespace, so there is at most one.
             for code, known in enumerate(self.domains):
                 if plain_form(known) == plain_form(name):
-                    _warn(f"Domain '{name}' is taken for '{known}', which differs by case or blanks.")
-                    return code
+                    said = f"Domain '{name}' is taken for '{known}', which differs by case or blanks."
+                    return code, Note(said, kind="other-spelling")
         if unknown_domain == "error":
             what = "A document has no domain" if name is None else f"Domain '{name}' was not in training"
             raise DataError(f"{what}.{did_you_mean(name or '', self.domains)}")
         what = "No domain given" if name is None else f"Domain '{name}' was not in training"
-        category = NoDomainGiven if name is None else MultidomainWarning
-        _warn(f"{what}: answered from the shared features alone. Known domains: {quoted(self.domains)}.", category)
-        return None
+        said = f"{what}: answered from the shared features alone. Known domains: {quoted(self.domains)}."
+        return None, Note(said, kind="no-domain" if name is None else "unknown-domain")
 
     def save(self, folder: Path | str) -> None:
-        """Write the model into a folder: safetensors and JSON.
+        """Write the model to a folder: safetensors and JSON.
 
-        The manifest is written last and names the other files by their hashes, so a folder holds the old
-        model or the new one, whole, whatever happens in between.
+        The manifest is written last and names the other files by their hashes, so whatever happens the folder
+        holds either the old model or the new one, complete.
         """
-        folder = Path(folder)
-        task = self.method.task
-        feature_settings, feature_arrays = stored(self.features)
-        tensors = {f"method/{name}": value.contiguous() for name, value in self.method.state_dict().items()}
-        tensors |= {f"features/{name}": torch.from_numpy(value) for name, value in feature_arrays.items()}
-        with whole_file(folder / "weights.new") as temporary:
-            save_file(tensors, temporary)
-        weights = _named_by_hash(folder / "weights.new", "weights", ".safetensors")
-        write_json(folder / "features.new", feature_settings)
-        features = _named_by_hash(folder / "features.new", "features", ".json")
-        manifest = {
-            "method": self.method_name,
-            "settings": self.method.settings.model_dump(mode="json"),
-            "task": asdict(task),
-            "classes": list(self.classes),
-            "files": {"weights": weights, "features": features},
-        }
-        write_sealed(folder / MANIFEST, manifest, FORMAT_VERSION)
-        kept = {weights["name"], features["name"]}
-        for pattern in ("weights-*.safetensors", "features-*.json"):
-            for path in folder.glob(pattern):
-                if path.name not in kept:
-                    path.unlink()
+        save_model(Path(folder), self.method_name, self.method, self.features, self.classes)
 
     @classmethod
-    def load(cls, folder: Path | str, device: str | torch.device = "cpu") -> Self:
-        """Read a model that `save` wrote; a damaged, altered or newer one is refused."""
-        folder = Path(folder)
-        manifest = _read_manifest(folder)
-        weights_file = _checked_file(folder, manifest, "weights")
-        features_file = _checked_file(folder, manifest, "features")
-        try:
-            tensors = load_file(weights_file, device=str(device))
-        except SafetensorError as error:
-            raise ModelError(f"{weights_file} cannot be read: {error}.") from None
-        arrays = {name: value.cpu().numpy() for name, value in _under(tensors, "features/").items()}
-        features = restored(json.loads(features_file.read_text(encoding="utf-8")), arrays)
-        task = Task.from_json(manifest["task"])
-        if features.n_inputs != task.n_inputs:
-            raise ModelError(
-                f"The vocabulary of {folder} has {features.n_inputs:,} entries and its network reads "
-                f"{task.n_inputs:,}: they do not belong together. Save or copy the model again."
-            )
-        entry = method_entry(manifest["method"])
-        settings = entry.method.settings_type.parse(manifest["settings"], f"settings in {folder / MANIFEST}")
-        with torch.device("meta"):  # no time and memory for weights that are replaced at once
-            method = entry.build(task, settings)
-        try:
-            method.load_state_dict(_under(tensors, "method/"), assign=True)
-        except RuntimeError as error:
-            raise ModelError(
-                f"The weights in {folder} do not fit the model it describes: {error}. Train it anew."
-            ) from None
-        method.eval()
-        return cls(manifest["method"], method, features, tuple(manifest["classes"]))
+    def load(cls, folder: Path | str, device: str | torch.device = "cpu", *, method: str | None = None) -> Self:
+        """Load a model written by `save`; a damaged, altered or newer one is rejected.
+
+        Parameters
+        ----------
+        method
+            File and class of a method that is not in an installed package: ``my_method.py:MyMethod``. Code named in
+            the folder is never imported.
+        """
+        if method is not None:
+            method_entry(method)
+        return cls(*load_model(Path(folder), device))
 
 
-def join_models(models: Sequence[Model]) -> Model:
-    """Return several models of the same classes as one, which answers with the mean of their probabilities."""
-    first = models[0]
-    for model in models:
-        if model.classes != first.classes:
-            raise ConfigError(
-                f"Models of different classes cannot be joined: {quoted(first.classes)} and {quoted(model.classes)}."
-            )
-    features = ConcatFeaturizer([model.features for model in models])
-    named = [(model.method_name, model.method) for model in models]
-    return Model("ensemble", Ensemble.joined(named, features.starts, features.n_inputs), features, first.classes)
-
-
-def is_model_folder(path: Path) -> bool:
-    """Tell whether a folder holds a saved model."""
-    return (path / MANIFEST).exists()
-
-
-def _warn(message: str, category: type[Warning] = MultidomainWarning) -> None:
-    warnings.warn(message, category, stacklevel=5)
-
-
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
-def _named_by_hash(path: Path, stem: str, suffix: str) -> dict[str, str]:
-    digest = sha256_of(path)
-    path.replace(path.with_name(f"{stem}-{digest[:12]}{suffix}"))
-    return {"name": f"{stem}-{digest[:12]}{suffix}", "sha256": digest}
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    if not is_model_folder(folder):
-        what = "does not exist" if not folder.exists() else f"holds no {MANIFEST}"
-        raise ModelError(f"{folder} is not a model folder: it {what}. 'multidomain train' makes one.")
-    return read_sealed(folder / MANIFEST, FORMAT_VERSION)
-
-
-def _checked_file(folder: Path, manifest: dict[str, Any], kind: str) -> Path:
-    path = folder / manifest["files"][kind]["name"]
-    if not path.exists():
-        raise ModelError(f"{path} is missing, so the model is incomplete. Copy the model again, or train it anew.")
-    if sha256_of(path) != manifest["files"][kind]["sha256"]:
-        raise ModelError(f"{path} is cut short or was altered. {COPY_AGAIN}")
-    return path
+def _number_of(documents: Any) -> int:
+    return documents.shape[0] if hasattr(documents, "shape") else len(documents)

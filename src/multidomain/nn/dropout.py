@@ -1,4 +1,4 @@
-"""Dropout that does not spend more time on random numbers than on the network."""
+"""Dropout with cheap random numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STEPS = 1 << 15  # the probability is rounded to a multiple of 1 / 32768
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Leave each value out with probability `p` and scale the others up to make up for it.
+    """Drop each value with probability `p` and scale up the others to compensate.
 
     torch's own draws a number of 32 bits for each value, one at a time on the CPU; here one serves for two values.
     """

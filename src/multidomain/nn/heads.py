@@ -12,11 +12,11 @@ from multidomain.nn.norm import DomainBatchNorm, Norm
 
 
 class Head(nn.Module):
-    """Dropout, linear, batch norm, ReLU, linear, on a batch of shape (domains, rows of each, features).
+    """Dropout, linear, batch norm, ReLU, linear, on a batch of shape (domains, rows per domain, features).
 
-    The hidden layer is as wide as the input, as in the paper. It has no bias where a norm takes it away again: the
-    bias's gradient would be rounding noise, which Adam blows up to full steps. The output are logits, always: softmax
-    belongs to the objectives.
+    The hidden layer is as wide as the input, as in the paper. It has no bias if batch norm follows, which would cancel
+    it: the bias's gradient would be rounding noise, which Adam scales up to full steps. The output is always logits:
+    softmax belongs to the objectives.
     """
 
     def __init__(self, n_inputs: int, n_outputs: int, dropout: float, norm: Norm):
@@ -32,7 +32,7 @@ class Head(nn.Module):
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Let gradients through to the input while parameters and running statistics stay as they are."""
+        """Pass gradients through to the input while parameters and running statistics stay fixed."""
         self.requires_grad_(False)
         if isinstance(self.norm, DomainBatchNorm):
             self.norm.keeps_statistics = False

@@ -1,4 +1,4 @@
-"""Batch normalisation that knows that a batch holds several domains."""
+"""Batch normalisation of batches that hold several domains."""
 
 from __future__ import annotations
 

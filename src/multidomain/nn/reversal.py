@@ -1,4 +1,4 @@
-"""Gradient reversal: what D learns, the features unlearn."""
+"""Gradient reversal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def reverse_gradient(features: Tensor, lam: float) -> Tensor:
-    """Return the features as they are; on the way back their gradient is multiplied by ``-lam``."""
+    """Return the features unchanged; in the backward pass their gradient is multiplied by ``-lam``."""
     return _Reversal.apply(features, lam)
 
 

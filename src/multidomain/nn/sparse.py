@@ -1,4 +1,4 @@
-"""Sparse rows: what extractors read, from the corpus to the first layer never dense."""
+"""Sparse batches: the input of extractors, never made dense before the first layer."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class SparseBatch:
         return len(self.offset) - 1
 
     def with_dropout(self, p: float) -> SparseBatch:
-        """Return the rows with each value left out with probability `p`, the others scaled up to make up for it."""
+        """Return the rows with each value dropped with probability `p`, the others scaled up to compensate."""
         rows = self._where(torch.rand(len(self.value), device=self.value.device) >= p)
         return SparseBatch(rows.index, rows.value / (1 - p), rows.offset)
 
     def columns(self, start: int, stop: int) -> SparseBatch:
-        """Return what stands in some columns, which are then counted from 0."""
+        """Return a range of columns, renumbered from 0."""
         rows = self._where((self.index >= start) & (self.index < stop))
         return SparseBatch(rows.index - start, rows.value, rows.offset)
 
@@ -42,7 +42,7 @@ class SparseBatch:
         return SparseBatch(self.index[at], self.value[at], offset[self.offset])
 
     def __add__(self, other: SparseBatch) -> SparseBatch:
-        """Return the rows of both, one after the other."""
+        """Concatenate the rows of both."""
         return SparseBatch(
             torch.cat([self.index, other.index]),
             torch.cat([self.value, other.value]),
@@ -56,7 +56,7 @@ class SparseBatch:
         return _taken(self.index, self.value, self.offset, rows)
 
     def to_dense(self, n_columns: int) -> Tensor:
-        """Return the rows with their zeros, shape (rows, n_columns)."""
+        """Return the rows as a dense matrix, shape (rows, n_columns)."""
         dense = self.value.new_zeros(len(self), n_columns)
         return dense.index_put_((self.row_of_value, self.index), self.value, accumulate=True)
 
@@ -72,7 +72,6 @@ class SparseMatrix:
 
     def __init__(self, matrix: csr_matrix, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32):
         matrix = csr_matrix(matrix)
-        self._n_columns = matrix.shape[1]
         self._start = torch.from_numpy(matrix.indptr.astype(np.int64)).to(device)
         self._index = torch.from_numpy(matrix.indices.astype(np.int64)).to(device)
         self._value = torch.from_numpy(matrix.data).to(device, dtype)
@@ -84,13 +83,12 @@ class SparseMatrix:
     def device(self) -> torch.device:
         return self._start.device
 
-    def matrix(self) -> csr_matrix:
-        """Return a copy of the rows as scipy has them."""
-        arrays = [tensor.cpu().numpy().copy() for tensor in (self._value, self._index, self._start)]
-        return csr_matrix(tuple(arrays), shape=(len(self), self._n_columns))
+    def all(self) -> SparseBatch:
+        """Return all rows as one batch."""
+        return SparseBatch(self._index, self._value, self._start)
 
     def take(self, rows: np.ndarray | Tensor) -> SparseBatch:
-        """Cut the given rows, in the given order; a row may be wanted twice."""
+        """Return the given rows, in the given order; a row may be given twice."""
         chosen = torch.as_tensor(rows, dtype=torch.int64, device=self._start.device).reshape(-1)
         return _taken(self._index, self._value, self._start, chosen)
 

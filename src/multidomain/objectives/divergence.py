@@ -1,4 +1,4 @@
-"""Divergences among N discrete distributions, and the values they give the objectives at D's optimum.
+"""Divergences among N discrete distributions, and the resulting values of the objectives at D's optimum.
 
 A set of distributions is an array `P` of shape (N, K): row d is the distribution of domain d over K cells.
 Everything is computed in float64 and in nats.
@@ -159,11 +159,11 @@ def l2_optimum(P: ArrayLike) -> float:
 
 
 def jsd_from_cross_entropy(cross_entropy: float, n_domains: int) -> float:
-    r"""Return :math:`\log N - H`, Theorem 1 read as a meter.
+    r"""Return :math:`\log N - H`, the divergence by Theorem 1.
 
     At D's optimum J_D is N times the cross-entropy H, hence ``JSD = log N - H``. Any other discriminator
-    has a larger H, so the figure estimates the divergence from below; it is negative when the
-    discriminator is worse than a uniform guess.
+    has a larger H, so this is a lower bound on the divergence; it is negative if the discriminator is
+    worse than a uniform guess.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def jsd_from_cross_entropy(cross_entropy: float, n_domains: int) -> float:
 
 
 def _distributions(P: ArrayLike) -> NDArray[np.float64]:
-    """Return `P` as float64 of shape (N, K), or say which row is no distribution."""
+    """Return `P` as float64 of shape (N, K), or report the row that is not a distribution."""
     array = np.asarray(P, dtype=np.float64)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"Expected distributions of shape (N, K), one per row; got shape {array.shape}.")

@@ -1,8 +1,9 @@
-"""The pairs (J_D, J_Fs): what the discriminator D minimises, and what the shared extractor F_s does.
+"""The pairs (J_D, J_Fs): what the discriminator D minimises, and what the shared extractor F_s minimises.
 
 Both functions of a pair take the logits of D as one tensor of shape (N, B, N): row block d holds the
-mini-batch of domain d. They take the mean within a block and the sum over blocks (decision 2), and they
-carry their own sign, so that a training step adds ``lam * J_Fs`` whatever the pair is.
+mini-batch of domain d. They average within a block and sum over blocks (decision 2), and they include their
+sign, so that a training step adds ``lam * J_Fs`` for every pair. With a `weight` of shape (N, B) the mean is
+weighted.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class DomainObjective:
-    """What D and F_s minimise against each other.
+    """What D and F_s minimise in the adversarial game.
 
     Parameters
     ----------
     name : str
         Name in `OBJECTIVES`.
     J_D : callable
-        Logits of D, shape (N, B, N), to the scalar that D minimises.
+        Maps logits of D, shape (N, B, N), to the scalar that D minimises.
     J_Fs : callable
-        The same logits to the scalar that F_s minimises, before it is weighted by `lam`.
+        Maps the same logits to the scalar that F_s minimises, before weighting by `lam`.
     """
 
     name: str
-    J_D: Callable[[Tensor], Tensor]
-    J_Fs: Callable[[Tensor], Tensor]
+    J_D: Callable[..., Tensor]
+    J_Fs: Callable[..., Tensor]
 
 
-def nll_J_D(logits: Tensor) -> Tensor:
+def nll_J_D(logits: Tensor, weight: Tensor | None = None) -> Tensor:
     r"""Return :math:`J_D = -\sum_{d=1}^N \mathbb{E}_{f \sim P_d} \log D_d(f)`.
 
     Parameters
@@ -48,7 +49,7 @@ def nll_J_D(logits: Tensor) -> Tensor:
 
     Examples
     --------
-    A discriminator that knows nothing loses log N in every domain:
+    An uninformed discriminator has loss log N in every domain:
 
     >>> nll_J_D(torch.zeros(2, 8, 2))
     tensor(1.3863)
@@ -56,10 +57,10 @@ def nll_J_D(logits: Tensor) -> Tensor:
     _check(logits)
     log_D = logits.log_softmax(dim=-1)  # (N, B, N)
     log_D_of_own = log_D.diagonal(dim1=0, dim2=2)  # (B, N): log D_d(f) for f of domain d
-    return -_mean_within_sum_over_domains(log_D_of_own.T)
+    return -_mean_within_sum_over_domains(log_D_of_own.T, weight)
 
 
-def nll_J_Fs(logits: Tensor) -> Tensor:
+def nll_J_Fs(logits: Tensor, weight: Tensor | None = None) -> Tensor:
     r"""Return :math:`J_{F_s} = -J_D = \sum_{d=1}^N \mathbb{E}_{f \sim P_d} \log D_d(f)`.
 
     Parameters
@@ -77,10 +78,10 @@ def nll_J_Fs(logits: Tensor) -> Tensor:
     >>> nll_J_Fs(torch.zeros(2, 8, 2))
     tensor(-1.3863)
     """
-    return -nll_J_D(logits)
+    return -nll_J_D(logits, weight)
 
 
-def l2_J_D(logits: Tensor) -> Tensor:
+def l2_J_D(logits: Tensor, weight: Tensor | None = None) -> Tensor:
     r"""Return :math:`J_D = \sum_{d=1}^N \mathbb{E}_{f \sim P_d} \sum_{j=1}^N (D_j(f) - 1_{j=d})^2`.
 
     D(f) is the softmax of the logits, as the proof of Theorem 2 requires (decision 1).
@@ -103,10 +104,10 @@ def l2_J_D(logits: Tensor) -> Tensor:
     _check(logits)
     D = logits.softmax(dim=-1)
     one_hot = torch.eye(logits.shape[-1], dtype=logits.dtype, device=logits.device)[:, None, :]  # (N, 1, N)
-    return _mean_within_sum_over_domains((D - one_hot).square().sum(dim=-1))
+    return _mean_within_sum_over_domains((D - one_hot).square().sum(dim=-1), weight)
 
 
-def l2_J_Fs(logits: Tensor) -> Tensor:
+def l2_J_Fs(logits: Tensor, weight: Tensor | None = None) -> Tensor:
     r"""Return :math:`J_{F_s} = \sum_{d=1}^N \mathbb{E}_{f \sim P_d} \sum_{j=1}^N (D_j(f) - 1/N)^2`.
 
     F_s pulls D towards uniform outputs; this is not the negative of D's own objective.
@@ -129,17 +130,19 @@ def l2_J_Fs(logits: Tensor) -> Tensor:
     _check(logits)
     D = logits.softmax(dim=-1)
     uniform = 1.0 / logits.shape[-1]
-    return _mean_within_sum_over_domains((D - uniform).square().sum(dim=-1))
+    return _mean_within_sum_over_domains((D - uniform).square().sum(dim=-1), weight)
 
 
-def _mean_within_sum_over_domains(losses: Tensor) -> Tensor:
+def _mean_within_sum_over_domains(losses: Tensor, weight: Tensor | None) -> Tensor:
     """Reduce losses of shape (N, B) to a scalar."""
     # Mean, not sum: lam must keep its meaning when the batch size changes (decision 2).
-    return losses.mean(dim=1).sum()
+    if weight is None:
+        return losses.mean(dim=1).sum()
+    return ((losses * weight).sum(dim=1) / weight.sum(dim=1)).sum()
 
 
 def _check(logits: Tensor) -> None:
-    # The caller shapes the batch, not the user, so this is a fault of ours: plain ValueError.
+    # The caller shapes the batch, not the user, so this is our bug: plain ValueError.
     if logits.ndim != 3 or logits.shape[0] != logits.shape[2] or logits.shape[1] == 0:
         raise ValueError(
             "Expected logits of D of shape (N, B, N), one block of B >= 1 rows for each of N domains; "

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def J_C(logits: Tensor, y: Tensor) -> Tensor:
-    r"""Negative log-likelihood of the classes: mean within a domain's mini-batch, sum over domains.
+    r"""Negative log-likelihood of the labels: mean within a domain's mini-batch, sum over domains.
 
     .. math:: J_C = \sum_{d \in \Delta_L} \frac{1}{B} \sum_{b=1}^{B} -\log \mathrm{softmax}(C_{db})_{y_{db}}
 
@@ -22,7 +22,7 @@ def J_C(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def J_C_of_domain(logits: Tensor, y: Tensor) -> Tensor:
-    """Return the terms of the sum that is `J_C`, shape (labelled domains,)."""
+    """Return the terms of the sum `J_C`, shape (labelled domains,)."""
     log_p = torch.log_softmax(logits, dim=-1)
     # Mean, not sum: lam must keep its meaning when the batch size changes (decision 2).
     return -log_p.gather(-1, y.unsqueeze(-1)).squeeze(-1).mean(dim=1)

@@ -23,7 +23,7 @@ class MarginLoss:
 MARGIN_LOSSES: dict[Loss, MarginLoss] = {
     # (1 - m)^2, which is (y - s)^2
     "ls": MarginLoss(lambda m: (1 - m) ** 2, lambda m: 2 * (m - 1)),
-    # max(0, 1 - m)^2: the hinge squared, which has a gradient everywhere
+    # max(0, 1 - m)^2: the squared hinge, differentiable everywhere
     "svm": MarginLoss(lambda m: np.maximum(1 - m, 0) ** 2, lambda m: -2 * np.maximum(1 - m, 0)),
     # log(1 + exp(-m))
     "lr": MarginLoss(lambda m: np.logaddexp(0, -m), lambda m: -expit(-m)),

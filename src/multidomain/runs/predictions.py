@@ -1,4 +1,4 @@
-"""What a model answered to the rows that its training held out, kept beside the model for its report."""
+"""Predictions for the held-out rows, kept beside the model for its report."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
+from scipy.sparse import csr_matrix
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.errors import ModelError
 from multidomain.files import whole_file
 from multidomain.model.model import Model
+from multidomain.runs.scoring import Scored
 
 ANSWERS = "held_out.jsonl"
 FEATURES = "held_out.safetensors"
 
-_ROWS_WITH_FEATURES = 2000  # as many as a picture can show
+_ROWS_WITH_FEATURES = 2000  # as many as a plot can show
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutPredictions:
-    """Development and test rows with the model's answers.
+    """Dev and test rows with the model's predictions.
 
     Attributes
     ----------
@@ -52,25 +54,25 @@ class HeldOutPredictions:
         return len(self.parts)
 
     @classmethod
-    def of(cls, model: Model, corpus: Corpus, split: Split, seed: int = 0) -> HeldOutPredictions:
-        """Return what a model answers to the development and test rows of a split."""
+    def of(cls, scored: Scored, corpus: Corpus, split: Split, seed: int = 0) -> HeldOutPredictions:
+        """Return a model's predictions for the dev and test rows of a split."""
         rows = np.concatenate([split.dev, split.test])
         domains = corpus.domains[rows]
         featured = _spread(domains, _ROWS_WITH_FEATURES, seed)
-        documents = corpus.documents[rows[featured]]
+        model, x = scored.trained.model, scored.trained.encoded[rows[featured]]
         return cls(
             parts=np.array(["dev"] * len(split.dev) + ["test"] * len(split.test), dtype=object),
             domains=domains,
             texts=corpus.documents[rows] if corpus.is_text else np.full(len(rows), None),
             labels=corpus.labels[rows],
-            probabilities=model.predict_proba(corpus.documents[rows], list(domains)),
+            probabilities=np.concatenate([scored.dev, scored.test]),
             featured=featured,
-            shared=model.shared_features(documents) if len(featured) else None,
-            private=_private_features(model, documents, domains[featured]),
+            shared=model.shared_features(x) if len(featured) else None,
+            private=_private_features(model, x, domains[featured]),
         )
 
     def save(self, folder: Path) -> None:
-        """Write the answers as JSON lines, for people too, and the features as safetensors."""
+        """Write the predictions as readable JSON lines, and the features as safetensors."""
         columns = zip(self.parts, self.domains, self.labels, self.probabilities, self.texts, strict=True)
         with whole_file(folder / ANSWERS) as temporary, temporary.open("w", encoding="utf-8") as file:
             for part, domain, label, probabilities, text in columns:
@@ -86,8 +88,9 @@ class HeldOutPredictions:
         """Read what `save` wrote."""
         if not (folder / ANSWERS).exists() or not (folder / FEATURES).exists():
             raise ModelError(
-                f"{folder} does not hold the answers to its held-out rows ({ANSWERS}, {FEATURES}). 'multidomain train' "
-                "leaves them there; copy the whole folder, or train again."
+                f"{folder} does not hold the predictions for its held-out rows ({ANSWERS}, {FEATURES}), which "
+                "'multidomain train' writes there.",
+                "Copy the whole folder, or train again.",
             )
         try:
             with (folder / ANSWERS).open(encoding="utf-8") as file:
@@ -97,7 +100,7 @@ class HeldOutPredictions:
             probabilities = np.array([line["probabilities"] for line in lines])
         except (ValueError, KeyError, TypeError, SafetensorError):
             raise ModelError(
-                f"{folder / ANSWERS} or {FEATURES} is damaged. Copy the folder again, or train again."
+                f"{folder / ANSWERS} or {FEATURES} is damaged.", "Copy the folder again, or train again."
             ) from None
         part, domain, text, label = (np.array([*values, None], dtype=object)[:-1] for values in columns.values())
         return cls(
@@ -106,7 +109,7 @@ class HeldOutPredictions:
 
 
 def _spread(domains: np.ndarray, wanted: int, seed: int) -> np.ndarray:
-    """Choose rows at random, as many of each domain as possible."""
+    """Sample rows at random, balanced over domains as far as possible."""
     names = dict.fromkeys(domains)
     random = np.random.default_rng(seed)
     of_each = wanted // max(1, len(names))
@@ -114,11 +117,11 @@ def _spread(domains: np.ndarray, wanted: int, seed: int) -> np.ndarray:
     return np.sort(np.concatenate([*chosen, np.empty(0, dtype=np.int64)])).astype(np.int64)
 
 
-def _private_features(model: Model, documents: np.ndarray, domains: np.ndarray) -> np.ndarray | None:
+def _private_features(model: Model, x: csr_matrix, domains: np.ndarray) -> np.ndarray | None:
     private: np.ndarray | None = None
     for name in dict.fromkeys(domains):
         here = np.flatnonzero(domains == name)
-        features = model.private_features(documents[here], name)
+        features = model.private_features(x[here], name)
         if features is not None:
             if private is None:
                 private = np.full((len(domains), features.shape[1]), np.nan, dtype=np.float32)

@@ -1,8 +1,7 @@
-"""The service put together: a model, limits and a token make an ASGI app."""
+"""The service as an ASGI app, from a model, limits and a token."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -14,20 +13,19 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from multidomain.errors import ModelError
 from multidomain.model.model import Model
-from multidomain.runs.run import METRICS
+from multidomain.runs.folder import RunFolder
 from multidomain.serve.batching import Batcher
 from multidomain.serve.bodies import BodyLimit
-from multidomain.serve.errors import handle_faults
+from multidomain.serve.errors import handle_errors
 from multidomain.serve.limits import Limits
 from multidomain.serve.metrics import Measured, Metrics
-from multidomain.serve.predictor import Predictor, answers_without_domain
+from multidomain.serve.predictor import Predictor
 from multidomain.serve.routes import Service, router
 from multidomain.serve.schemas import DomainFacts, ModelFacts, Scores
 from multidomain.serve.security import OwnHostsOnly, SafeHeaders, TokenRequired
 from multidomain.serve.tables import Tables
-from multidomain.serve.workers import Worker, warnings_by_thread
+from multidomain.serve.workers import Worker
 from multidomain.version import __version__
 
 _PAGE = {
@@ -57,11 +55,11 @@ def create_app(
     model
         Must read texts.
     facts
-        What ``/v1/model`` answers; see `model_facts`.
+        The response of ``/v1/model``; see `model_facts`.
     token
-        What requests must carry; None asks for none.
+        The token that requests must carry; None for no token.
     hosts
-        Names under which the server is asked, see `own_hosts`; None takes any.
+        Host names that are accepted, see `own_hosts`; None accepts any.
     threads
         How many threads torch may use.
     """
@@ -70,7 +68,7 @@ def create_app(
         version=__version__,
         description="Predictions of a multi-domain text classifier. Errors all have the shape "
         '`{"error": {"code", "message", "details"}}`.',
-        docs_url=None,  # it would load scripts from elsewhere
+        docs_url=None,  # it would load scripts from a CDN
         redoc_url=None,
         redirect_slashes=False,
         lifespan=_lifespan,
@@ -85,7 +83,7 @@ def create_app(
     app.state.service = Service(
         facts, limits, metrics, predictor, batcher, Tables(model, reading, predicting), explaining
     )
-    handle_faults(app)
+    handle_errors(app)
     app.include_router(router)
     for path, (name, media_type) in _PAGE.items():
         app.add_api_route(path, _page(name, media_type), include_in_schema=False, methods=["GET", "HEAD"])
@@ -100,14 +98,8 @@ def create_app(
 
 
 def model_facts(folder: Path, model: Model, limits: Limits) -> ModelFacts:
-    """Return what a model folder says about its model; the scores are there if the folder holds a finished run."""
-    test: dict[str, Any] = {}
-    path = folder / METRICS
-    if path.exists():
-        try:
-            test = json.loads(path.read_text(encoding="utf-8"))["result"]["test"] or {}
-        except (ValueError, KeyError, TypeError):
-            raise ModelError(f"{path} is damaged. Remove it to serve the model without its scores.") from None
+    """Return the description of a model; scores are included if its folder holds a finished run."""
+    test = RunFolder(folder).test_scores()
     scores = {
         score["domain"]: Scores(**{n: score[n] for n in Scores.model_fields}) for score in test.get("domains", [])
     }
@@ -120,7 +112,7 @@ def model_facts(folder: Path, model: Model, limits: Limits) -> ModelFacts:
             DomainFacts(name=name, labelled=name in model.labelled_domains, test=scores.get(name))
             for name in model.domains
         ],
-        answers_without_domain=answers_without_domain(model),
+        answers_without_domain=model.requirements.unseen_domains,
         accuracy=test.get("accuracy"),
         limits=limits.model_dump(include={"max_body_bytes", "max_texts", "max_text_length", "max_explain_length"}),
     )
@@ -130,11 +122,10 @@ def model_facts(folder: Path, model: Model, limits: Limits) -> ModelFacts:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     batcher = app.state.service.batcher
     await batcher.start()
-    with warnings_by_thread():
-        yield
-        await batcher.close()
-        for thread in app.state.threads:
-            thread.close()
+    yield
+    await batcher.close()
+    for thread in app.state.threads:
+        thread.close()
 
 
 def _page(name: str, media_type: str) -> Any:
@@ -147,7 +138,7 @@ def _page(name: str, media_type: str) -> Any:
 
 
 def _document_token(app: FastAPI) -> None:
-    """Say in the OpenAPI document that a token is needed; it is checked before any endpoint is reached."""
+    """Declare in the OpenAPI document that a token is required; it is checked before any endpoint."""
     document = app.openapi()
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():

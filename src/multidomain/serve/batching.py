@@ -1,4 +1,4 @@
-"""Concurrent requests, predicted together in one thread."""
+"""Dynamic batching: concurrent requests are predicted together in one thread."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ class _Waiting:
 
 
 class Batcher:
-    """Collects what concurrent requests ask and predicts it together.
+    """Collects the texts of concurrent requests and predicts them in batches.
 
-    A batch is taken as soon as the thread is free and either enough texts wait or the first has waited long enough.
-    So a lone request waits for company a moment only, and under load batches grow by themselves. A request is never
-    split.
+    A batch starts as soon as the thread is free and either enough texts are queued or the first has waited for the
+    maximum batching delay. So a lone request is hardly delayed, and batches grow under load. A request is never split.
 
     Parameters
     ----------
@@ -46,21 +45,21 @@ class Batcher:
         self.n_waiting = 0  # texts
 
     async def start(self) -> None:
-        """Begin to predict."""
+        """Start the worker."""
         self._collector = asyncio.create_task(self._collect())
 
     async def close(self) -> None:
-        """Answer what waits, and end."""
+        """Predict what is queued, and stop."""
         self._closing = True
         self._arrived.set()
         self._full.set()
         await self._collector
 
     async def predict(self, question: Question) -> list[Answer]:
-        """Return the answers to one request's texts, or refuse it if too many texts wait already."""
+        """Return the predictions for one request's texts, or refuse it if the queue is full."""
         n_texts = len(question.texts)
         if self._waiting and self.n_waiting + n_texts > self._limits.max_waiting:
-            raise too_busy(f"{self.n_waiting:,} texts of other requests wait for a prediction.")
+            raise too_busy(f"{self.n_waiting:,} texts of other requests are queued.")
         loop = asyncio.get_running_loop()
         waiting = _Waiting(question, loop.create_future(), loop.time())
         self._waiting.append(waiting)
@@ -78,19 +77,19 @@ class Batcher:
                 self._arrived.clear()
                 await self._arrived.wait()
                 continue
-            await self._company()
+            await self._delay()
             batch = self._taken()
             questions = [waiting.question for waiting in batch]
             answered = await self._thread.run(partial(self._predictor.answer, questions))
             for waiting, answers in zip(batch, answered, strict=True):
-                if waiting.answers.done():  # its request was given up when the server stopped
+                if waiting.answers.done():  # its request was cancelled when the server stopped
                     continue
                 if isinstance(answers, Exception):
                     waiting.answers.set_exception(answers)
                 else:
                     waiting.answers.set_result(answers)
 
-    async def _company(self) -> None:
+    async def _delay(self) -> None:
         """Wait until a batch is full or its first text has waited long enough."""
         until = self._waiting[0].since + self._limits.batch_wait_ms / 1000
         remaining = until - asyncio.get_running_loop().time()

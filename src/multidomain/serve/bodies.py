@@ -1,4 +1,4 @@
-"""Bodies of requests: never read beyond their limit, and their texts checked."""
+"""Request bodies: read up to a size limit, and their texts validated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINGER_SECONDS = 2.0
 _MOST_BODIES = 16  # of the largest size, of all requests together
 
 
-def check_texts(texts: Sequence[str], limits: Limits, *, is_list: bool) -> None:
+def check_request_texts(texts: Sequence[str], limits: Limits, *, is_list: bool) -> None:
     """Refuse the texts of a request if they are too many, too long or blank.
 
     Parameters
@@ -29,7 +29,7 @@ def check_texts(texts: Sequence[str], limits: Limits, *, is_list: bool) -> None:
         raise ApiError(
             422,
             "too_many_texts",
-            f"'texts' holds {counted(len(texts), 'text')}, and at most {limits.max_texts:,} are taken at once. "
+            f"'texts' holds {counted(len(texts), 'text')}, and at most {limits.max_texts:,} are accepted at once. "
             "Send several requests, or a table to /v1/predict/csv.",
             details={"max_texts": limits.max_texts},
         )
@@ -37,7 +37,7 @@ def check_texts(texts: Sequence[str], limits: Limits, *, is_list: bool) -> None:
         where = f"'texts[{i}]'" if is_list else "'text'"
         check_length(text, where, limits.max_text_length)
         if not text.strip():
-            raise ApiError(422, "blank_text", f"{where} is blank. Give it some words, or leave it out.")
+            raise ApiError(422, "blank_text", f"{where} is blank. Give it some words, or drop it.")
 
 
 def check_length(text: str, where: str, longest: int) -> None:
@@ -46,7 +46,7 @@ def check_length(text: str, where: str, longest: int) -> None:
         raise ApiError(
             422,
             "text_too_long",
-            f"{where} has {len(text):,} characters, and at most {longest:,} are taken here. Shorten or split it.",
+            f"{where} has {len(text):,} characters, and at most {longest:,} are accepted here. Shorten or split it.",
             details={"max_length": longest},
         )
 
@@ -67,14 +67,14 @@ class _Body:
 
 
 class _ClientLeft(Exception):
-    """Nobody waits for an answer."""
+    """The client has disconnected."""
 
 
 class BodyLimit:
     """Reads the body of each request before the app sees it, and refuses one that is too large.
 
-    A length that is announced is refused at once, and one that is not (chunked) as soon as it is exceeded. What all
-    requests together hold is bounded too.
+    A declared length that is too large is refused at once, a chunked body as soon as it exceeds the limit. The total
+    size of all pending bodies is bounded too.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
@@ -111,14 +111,13 @@ class BodyLimit:
             if body.size > self._max_bytes:
                 raise self._too_large()
             if body.size and self._held > _MOST_BODIES * self._max_bytes:
-                raise too_busy("Other requests have sent too much that is not answered yet.")
+                raise too_busy("The bodies of other pending requests are too large.")
 
     def _too_large(self) -> ApiError:
         return ApiError(
             413,
             "body_too_large",
-            f"The body is larger than {self._max_bytes:,} bytes. Send it in parts, or start the server with a larger "
-            "--max-body-bytes.",
+            f"The body is larger than {self._max_bytes:,} bytes, the limit of this server. Send it in parts.",
             details={"max_body_bytes": self._max_bytes},
         )
 
@@ -134,7 +133,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 async def _refuse(error: ApiError, body: _Body, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request whose body may not have been read to its end."""
+    """Respond to a request whose body may not have been read to its end."""
 
     async def send_but_the_end(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -144,8 +143,8 @@ async def _refuse(error: ApiError, body: _Body, scope: Scope, receive: Receive, 
         await send(message)
 
     await error.response()(scope, receive, send_but_the_end)
-    # A client that still sends would lose the answer if the connection were closed on it. What comes is thrown away,
-    # and not for long.
+    # A client that is still sending would miss the response if the connection were closed. What it sends is
+    # discarded, for a limited time.
     with suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):
             while body.is_more and (message := await receive())["type"] == "http.request":

@@ -11,23 +11,28 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from multidomain.errors import ConfigError, DataError, did_you_mean
+from multidomain.errors import ConfigError, DataError, MultidomainError, did_you_mean
 
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 _JSON_EXPECTED = 'Expected a JSON object such as {"text": "a delightful novel", "domain": null}'
 
 
+def as_parameter(name: str, value: str | None) -> str:
+    """Write a setting as a parameter of a request."""
+    return f"'{name}'" if value is None or value.isupper() else f"'{name}={value}'"
+
+
 class ApiError(Exception):
-    """An answer that is an error.
+    """An error response.
 
     Parameters
     ----------
     status
         HTTP status.
     code
-        A word for programs; the message is for people.
+        Machine-readable; the message is for people.
     details
-        What a program may want to read out of the message.
+        The parts of the message, machine-readable.
     """
 
     def __init__(
@@ -56,12 +61,12 @@ class ApiError(Exception):
 
 
 def too_busy(what: str) -> ApiError:
-    """Return the answer for a request that would have to wait too long."""
+    """Return the response to a request that would have to wait too long."""
     return ApiError(503, "too_busy", f"{what} Try again in a second.", headers={"Retry-After": "1"})
 
 
-def handle_faults(app: FastAPI) -> None:
-    """Let an app answer every error in the one shape."""
+def handle_errors(app: FastAPI) -> None:
+    """Make an app return every error in one shape."""
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(ConfigError, _input_error)
     app.add_exception_handler(DataError, _input_error)
@@ -76,11 +81,12 @@ async def _api_error(request: Request, error: Exception) -> Response:
 
 
 async def _input_error(request: Request, error: Exception) -> Response:
-    return ApiError(422, "invalid_input", str(error)).response()
+    assert isinstance(error, MultidomainError)
+    return ApiError(422, "invalid_input", error.worded(as_parameter)).response()
 
 
 async def _our_fault(request: Request, error: Exception) -> Response:
-    message = "The server failed at this request. Its log says why; the request may be sent again."
+    message = "Internal server error. The server's log has the details; the request may be sent again."
     return ApiError(500, "internal", message).response()
 
 
@@ -97,7 +103,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
             message = f"There is nothing at {path}. /openapi.json lists what there is."
         case 405:
             allowed = (error.headers or {}).get("Allow", "")
-            message = f"{path} does not take {request.method}, only {allowed}."
+            message = f"{path} does not accept {request.method}, only {allowed}."
         case _:
             message = str(error.detail)
     code = _CODES.get(error.status_code, "http_error")
@@ -157,7 +163,7 @@ def _path(parts: Sequence[Any]) -> str:
 
 
 def _kind(value: Any) -> str:
-    """Return what came, in the words of JSON, and short."""
+    """Return what was received, in JSON terms and short."""
     match value:
         case None:
             return "null"

@@ -1,4 +1,4 @@
-"""What the OpenAPI document shows beside the schemas: examples of requests, and the errors there are."""
+"""Examples for the OpenAPI document: requests, and error responses."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ TABLE: dict[str, Any] = {
 }
 
 _MESSAGES = {
-    401: ("The token is missing or wrong.", "unauthorized", "This server asks for a token."),
+    401: ("The token is missing or wrong.", "unauthorized", "This server requires a token."),
     413: ("The body is too large.", "body_too_large", "The body is larger than 10,000,000 bytes."),
     421: (
-        "Without a token the server answers only under its own names, such as localhost.",
+        "Without a token the server accepts only its own host names, such as localhost.",
         "unknown_host",
         "This server has no token, so it answers only as 'localhost', '127.0.0.1', '[::1]'.",
     ),
     422: ("The request cannot be used; the message says where and why.", "blank_text", "'text' is blank."),
-    503: ("Too much waits already; try again after a moment.", "too_busy", "2,000 texts of other requests wait."),
+    503: ("The queue is full; try again later.", "too_busy", "2,000 texts of other requests are queued."),
 }
 _HEADERS = {401: "WWW-Authenticate", 503: "Retry-After"}
 

@@ -1,4 +1,4 @@
-"""Counts and times of the service, in the text format of Prometheus."""
+"""Metrics of the service, in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Metrics:
     Parameters
     ----------
     paths
-        Paths that are counted under their names. Others are counted together: their number is the clients' choice.
+        Paths with a label of their own. All others share one, since clients could make up any number of them.
     """
 
     def __init__(self, paths: Collection[str]) -> None:
@@ -86,16 +86,16 @@ class Metrics:
         yield from _head("requests_total", "counter", "Requests answered, by path and status.")
         for (path, status), count in sorted(self._requests.items()):
             yield f'multidomain_requests_total{{path="{path}",status="{status}"}} {count}'
-        yield from _head("request_seconds", "histogram", "Time from a request to its answer, by path.")
+        yield from _head("request_seconds", "histogram", "Response time, by path.")
         for path, seconds in sorted(self._seconds.items()):
             yield from seconds.lines("multidomain_request_seconds", f'path="{path}"')
-        yield from _head("requests_in_flight", "gauge", "Requests that are not answered yet.")
+        yield from _head("requests_in_flight", "gauge", "Requests in progress.")
         yield f"multidomain_requests_in_flight {self._in_flight}"
         yield from _head("texts_predicted_total", "counter", "Texts that got a prediction.")
         yield f"multidomain_texts_predicted_total {self._texts}"
-        yield from _head("batch_texts", "histogram", "Texts that were predicted together.")
+        yield from _head("batch_texts", "histogram", "Batch size, in texts.")
         yield from self._batch_texts.lines("multidomain_batch_texts")
-        yield from _head("texts_waiting", "gauge", "Texts that wait for a prediction.")
+        yield from _head("texts_waiting", "gauge", "Texts in the queue.")
         yield f"multidomain_texts_waiting {n_waiting}"
 
 

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from multidomain.data.columns import Columns
 from multidomain.serve import examples
 from multidomain.serve.batching import Batcher
-from multidomain.serve.bodies import check_length, check_texts
+from multidomain.serve.bodies import check_length, check_request_texts
 from multidomain.serve.errors import ApiError
 from multidomain.serve.limits import Limits
 from multidomain.serve.metrics import CONTENT_TYPE, Metrics
@@ -35,7 +35,7 @@ router = APIRouter()
 
 @dataclass(frozen=True)
 class Service:
-    """What the endpoints work with."""
+    """Dependencies of the endpoints."""
 
     facts: ModelFacts
     limits: Limits
@@ -57,7 +57,7 @@ Serving = Annotated[Service, Depends(_service)]
 async def predict(asked: Annotated[PredictRequest, Body(openapi_examples=examples.PREDICT)], service: Serving) -> Any:
     """Predict one text or several, with a domain for all (`domain`) or for each (`domains`)."""
     question = asked.question()
-    check_texts(question.texts, service.limits, is_list=not asked.is_one)
+    check_request_texts(question.texts, service.limits, is_list=not asked.is_one)
     answers = await service.batcher.predict(question)
     service.metrics.predicted(len(answers))
     classes = service.predictor.model.classes
@@ -66,9 +66,9 @@ async def predict(asked: Annotated[PredictRequest, Body(openapi_examples=example
 
 @router.post("/v1/explain", response_model=ExplainResponse, responses=examples.errors(401, 413, 421, 422, 503))
 async def explain(asked: Annotated[ExplainRequest, Body(openapi_examples=examples.EXPLAIN)], service: Serving) -> Any:
-    """Say what each word of a text adds to the answer, through shared and through private features."""
+    """Explain a prediction: each word's contribution, through shared and through private features."""
     check_length(asked.text, "'text'", service.limits.max_explain_length)
-    check_texts([asked.text], service.limits, is_list=False)
+    check_request_texts([asked.text], service.limits, is_list=False)
     job = partial(service.predictor.explain, asked.text, asked.domain, asked.target, asked.unknown_domain)
     return JSONResponse(await service.explaining.run(job))
 
@@ -81,14 +81,14 @@ async def explain(asked: Annotated[ExplainRequest, Body(openapi_examples=example
             "description": "The table with the columns prediction and confidence added.",
             "content": {"text/csv": {"example": "text,domain,prediction,confidence\nsuperb,books,positive,0.981234\n"}},
             "headers": {
-                "Multidomain-Rows": {"schema": {"type": "string"}, "description": "How many rows there are."},
+                "Multidomain-Rows": {"schema": {"type": "string"}, "description": "Number of rows."},
                 "Multidomain-Rows-Without-Text": {
                     "schema": {"type": "string"},
-                    "description": "How many of them had no text, and so got no prediction.",
+                    "description": "Number of rows without text, which got no prediction.",
                 },
                 "Multidomain-Warnings": {
                     "schema": {"type": "string"},
-                    "description": "What the model had to say: a JSON list of texts, cut to some 4 kB.",
+                    "description": "Warnings: a JSON list of texts, truncated to about 4 kB.",
                 },
             },
         },
@@ -100,8 +100,8 @@ async def predict_csv(
     request: Request,
     service: Serving,
     domain: Annotated[str | None, Query(description="Domain of all rows, in place of a domain column.")] = None,
-    text_column: Annotated[str | None, Query(description="Column with the text, if it is not found.")] = None,
-    domain_column: Annotated[str | None, Query(description="Column with the domain, if it is not found.")] = None,
+    text_column: Annotated[str | None, Query(description="Text column, if it is not auto-detected.")] = None,
+    domain_column: Annotated[str | None, Query(description="Domain column, if it is not auto-detected.")] = None,
     probabilities: Annotated[bool, Query(description="Add a column for each class.")] = False,
     unknown_domain: Annotated[OnUnknown, Query()] = "shared",
     encoding: Annotated[Literal["utf-8", "cp1252", "latin-1", "utf-16"], Query()] = "utf-8",
@@ -126,14 +126,14 @@ async def predict_csv(
 
 @router.get("/v1/model", response_model=ModelFacts, responses=examples.errors(401, 421))
 async def model(service: Serving) -> Any:
-    """Describe the model: method, classes, domains and how good it was in each."""
+    """Describe the model: method, classes, domains and the test scores of each."""
     return service.facts
 
 
 @router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", response_model=Health, responses=examples.errors(421))
 async def healthz() -> Any:
-    """Tell that the server answers; needs no token."""
+    """Health check; needs no token."""
     return {"status": "ok"}
 
 

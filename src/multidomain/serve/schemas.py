@@ -1,4 +1,4 @@
-"""Requests and answers of the API, as its OpenAPI document shows them."""
+"""Request and response schemas of the API."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from multidomain.model.settings import UnknownDomain
 from multidomain.serve.predictor import Answer, Question
 
 
@@ -23,14 +24,14 @@ Text = Annotated[Name, Field(json_schema_extra={"pattern": r"\S"}, description="
 Domain = Annotated[
     Name | None,
     Field(
-        description="Name of a domain. null: the text is answered from the shared features alone, or refused if the "
+        description="Name of a domain. null: predict from the shared features alone, or refuse if the "
         "model has none (`answers_without_domain` of /v1/model)."
     ),
 ]
 OnUnknown = Annotated[
-    Literal["shared", "error"],
+    UnknownDomain,
     Field(
-        description="What to do with a domain that was not in training: answer from the shared features, with a "
+        description="What to do with a domain that was not in training: predict from the shared features, with a "
         "warning, or refuse the request."
     ),
 ]
@@ -82,38 +83,34 @@ class PredictRequest(BaseModel):
 
 
 class ExplainRequest(BaseModel):
-    """A text whose answer is to be explained."""
+    """A text whose prediction is to be explained."""
 
     model_config = ConfigDict(extra="forbid")
 
     text: Text
     domain: Domain = None
-    target: Annotated[
-        Name | None, Field(description="The class that words speak for or against; by default the answer.")
-    ] = None
+    target: Annotated[Name | None, Field(description="The class to explain; by default the prediction.")] = None
     unknown_domain: OnUnknown = "shared"
 
 
 class Prediction(BaseModel):
-    """The answer to one text."""
+    """The prediction for one text."""
 
     label: Annotated[str, Field(description="The most probable class.")]
     confidence: Annotated[float, Field(description="Its probability.")]
     probabilities: Annotated[dict[str, float], Field(description="Probability of each class.")]
-    domain: Annotated[
-        str | None, Field(description="The domain as the model has it; null if it was answered as unknown.")
-    ]
-    warnings: Annotated[list[str] | None, Field(description="What the model had to say; not there if nothing.")] = None
+    domain: Annotated[str | None, Field(description="The domain used for the prediction; null if unknown.")]
+    warnings: Annotated[list[str] | None, Field(description="Warnings; absent if there are none.")] = None
 
 
 class PredictResponse(BaseModel):
-    """Answers in the order of the texts."""
+    """Predictions in the order of the texts."""
 
     predictions: list[Prediction]
 
 
 class Word(BaseModel):
-    """What a word adds to the log-odds of the target; it stands at [start:end] of the text, in code points."""
+    """A word's contribution to the log-odds of the target; [start:end] is its position in code points."""
 
     text: str
     start: int
@@ -124,7 +121,7 @@ class Word(BaseModel):
 
 
 class ExplainResponse(BaseModel):
-    """An answer and what the words have to do with it."""
+    """A prediction and the contributions of its words."""
 
     text: str
     domain: str | None
@@ -132,12 +129,12 @@ class ExplainResponse(BaseModel):
     probabilities: list[float]
     target: str
     words: list[Word]
-    n_pieces: Annotated[int, Field(description="Words in the text; only the first are explained if it is long.")]
+    n_words: Annotated[int, Field(description="Words in the text; of a long text only the first are explained.")]
     warnings: list[str] | None = None
 
 
 class Scores(BaseModel):
-    """How good the model was on held-out rows."""
+    """Scores on held-out rows."""
 
     accuracy: float
     macro_f1: float
@@ -153,7 +150,7 @@ class DomainFacts(BaseModel):
 
 
 class ModelFacts(BaseModel):
-    """The model that answers."""
+    """The model being served."""
 
     name: str
     method: str
@@ -161,20 +158,20 @@ class ModelFacts(BaseModel):
     classes: list[str]
     domains: list[DomainFacts]
     answers_without_domain: Annotated[
-        bool, Field(description="Whether texts of no known domain are answered; if not, they are refused with 422.")
+        bool, Field(description="Whether it predicts for texts of no known domain; if not, they are refused with 422.")
     ]
     accuracy: Annotated[float | None, Field(description="Mean of the domains' test accuracies, if measured.")]
-    limits: Annotated[dict[str, int], Field(description="What one request may ask for.")]
+    limits: Annotated[dict[str, int], Field(description="Limits of one request.")]
 
 
 class Health(BaseModel):
-    """The server answers."""
+    """The server is up."""
 
     status: Literal["ok"]
 
 
 class Error(BaseModel):
-    """What went wrong: a word for programs, a message for people."""
+    """What went wrong: a machine-readable code, and a message for people."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""Who may ask, and the headers that keep a browser safe."""
+"""Access control, and security headers for browsers."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _HEADERS = [
 
 
 def token_from_environment() -> str | None:
-    """Return the token that requests must carry, or None if none is asked for."""
+    """Return the token that requests must carry, or None if none is required."""
     token = os.environ.get(TOKEN_VARIABLE)
     if token is None:
         return None
     if not token or not all("!" <= character <= "~" for character in token):
-        what = "is empty" if not token else "holds blanks or characters outside of ASCII, which a header cannot carry"
+        what = "is empty" if not token else "holds whitespace or non-ASCII characters, which a header cannot carry"
         raise ConfigError(f"{TOKEN_VARIABLE} {what}. Set it to a token, or unset it to serve without one.")
     return token
 
@@ -56,7 +56,7 @@ def own_hosts(host: str, listener: socket.socket) -> tuple[str, ...]:
 
 
 class OwnHostsOnly:
-    """Refuses requests that were sent to another name than the server's own.
+    """Refuses requests to a host name other than the server's own.
 
     A web page can let its own name point to 127.0.0.1 (DNS rebinding). The browser of someone on this machine then
     takes the server for a part of that page and lets the page read the answers. It still sends the page's name.
@@ -99,14 +99,14 @@ class TokenRequired:
         error = ApiError(
             401,
             "unauthorized",
-            "This server asks for a token. Send it in the header 'Authorization: Bearer TOKEN'.",
+            "This server requires a token. Send it in the header 'Authorization: Bearer TOKEN'.",
             headers={"WWW-Authenticate": 'Bearer realm="multidomain"'},
         )
         await error.response()(scope, receive, send)
 
     def _is_authorised(self, scope: Scope) -> bool:
         scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        # Digests are of one length, so that the time of the comparison does not even tell that of the token.
+        # Digests have a fixed length, so that the comparison time does not reveal the token's length.
         return hmac.compare_digest(_digest(given.strip()), self._digest) and scheme.lower() == b"bearer"
 
 

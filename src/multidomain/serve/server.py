@@ -1,4 +1,4 @@
-"""A server that answers all it has accepted before it stops."""
+"""A server with graceful shutdown: it answers all accepted requests before it stops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror:
-        raise ConfigError(f"'{host}' is no address of this machine. Use 127.0.0.1, 0.0.0.0 or its name.") from None
+        raise ConfigError(f"'{host}' is not an address of this machine. Use 127.0.0.1, 0.0.0.0 or its name.") from None
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -32,8 +32,8 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"Cannot listen on {host}, port {port}: {(error.strerror or str(error)).lower()}. Choose another port "
-            "with --port, or any free one with --port 0."
+            f"Cannot listen on {host}, port {port}: {(error.strerror or str(error)).lower()}.",
+            "Choose another port ({port=PORT}), or any free one ({port=0}).",
         ) from None
     return listener
 
@@ -46,7 +46,7 @@ def url_of(listener: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, with a farewell.
+    """Uvicorn with graceful shutdown.
 
     Uvicorn closes idle connections at once when it stops, and with its socket those that it has not accepted yet. A
     request that is already on its way through either gets no answer. Here all that wait are accepted first; then every

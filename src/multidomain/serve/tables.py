@@ -8,22 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from multidomain.data.columns import Columns
-from multidomain.errors import ConfigError, DataError, counted
+from multidomain.errors import ConfigError, DataError, counted, settings_in
 from multidomain.model.batch import predict_file
 from multidomain.model.model import Model, UnknownDomain
-from multidomain.serve.errors import ApiError
-from multidomain.serve.workers import Worker, said_here
+from multidomain.serve.errors import ApiError, as_parameter
+from multidomain.serve.workers import Worker
 
 _NAME = "body.csv"  # as messages call it
-_PARAMETERS = (
-    "What the message calls --text-column, --domain-column or --encoding is a query parameter here: text_column, "
-    "domain_column, encoding."
-)
 _LONGEST_WARNING = 200  # characters
 _MOST_WARNING_BYTES = 4_000  # clients and proxies give up on headers of some 8 kB, and there are others
 
@@ -76,15 +69,19 @@ class Tables:
         try:
             return await self._reading.run(partial(self._predict, content, options))
         except (ConfigError, DataError) as error:
-            raise ApiError(422, "invalid_table", str(error), details=_PARAMETERS) from None
+            raise ApiError(
+                422,
+                "invalid_table",
+                error.worded(as_parameter),
+                details={"problem": error.message, "hint": error.hint, "settings": settings_in(error.hint)},
+            ) from None
 
     def _predict(self, content: bytes, options: TableOptions) -> PredictedTable:
-        model = _ElsewhereModel(self._model, self._predicting)
         with tempfile.TemporaryDirectory(prefix="multidomain-") as name:
             source, target = Path(name, _NAME), Path(name, "predicted.csv")
             source.write_bytes(content)
             done = predict_file(
-                model,
+                self._model,
                 source,
                 target,
                 options.columns,
@@ -92,12 +89,14 @@ class Tables:
                 probabilities=options.probabilities,
                 unknown_domain=options.unknown_domain,
                 encoding=options.encoding,
+                run=self._predicting.run_from_thread,
             )
-            return PredictedTable(target.read_bytes(), done.rows, done.without_text, list(model.said))
+            notes = [note.worded(as_parameter) for note in done.notes]
+            return PredictedTable(target.read_bytes(), done.rows, done.without_text, notes)
 
 
 def warnings_header(warnings: Sequence[str]) -> str:
-    """Return warnings as a JSON list that fits into a header; a last text says how many were left out.
+    """Return warnings as a JSON list that fits into a header; the last text says how many were dropped.
 
     They quote what stands in the table, which may be of any length.
     """
@@ -111,28 +110,3 @@ def warnings_header(warnings: Sequence[str]) -> str:
             break
         shown.append(cut)
     return json.dumps(shown)
-
-
-class _ElsewhereModel(Model):
-    """A model that predicts in its own thread, whichever thread asks, and keeps what it warned of."""
-
-    def __init__(self, model: Model, thread: Worker) -> None:
-        super().__init__(model.method_name, model.method, model.features, model.classes)
-        self._thread = thread
-        self.said: dict[str, None] = {}
-
-    def predict_proba(
-        self,
-        documents: Any,
-        domains: Sequence[str | None] | None = None,
-        unknown_domain: UnknownDomain = "shared",
-    ) -> np.ndarray:
-        return self._thread.run_from_thread(partial(self._predict_here, documents, domains, unknown_domain))
-
-    def _predict_here(
-        self, documents: Any, domains: Sequence[str | None] | None, unknown_domain: UnknownDomain
-    ) -> np.ndarray:
-        with said_here() as said:
-            probabilities = super().predict_proba(documents, domains, unknown_domain)
-        self.said |= dict.fromkeys(said)
-        return probabilities

@@ -1,4 +1,4 @@
-"""Everything a training run needs to go on as if it had never stopped, in one file."""
+"""Checkpoints: everything that a training run needs to resume exactly, in one file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from multidomain.errors import ModelError
-from multidomain.files import whole_file
+from multidomain.files import tensors_under, whole_file
 from multidomain.methods.base import GradientMethod
 
 FORMAT_VERSION = 1
@@ -26,13 +26,16 @@ class Checkpoint:
     Parameters
     ----------
     path
-        Where it is. One file, replaced as a whole: a kill at any moment leaves the one before.
+        The file. It is replaced atomically: a kill at any moment leaves the previous checkpoint intact.
     fingerprint
         What the run depends on (settings, data). A checkpoint of another run is refused.
+    older
+        The fingerprint as earlier versions computed it.
     """
 
     path: Path
     fingerprint: str
+    older: tuple[str, ...] = ()
 
     def save(self, method: GradientMethod, best: dict[str, Tensor], position: dict[str, Any]) -> None:
         """Write the state of the run; `position` is JSON."""
@@ -53,7 +56,7 @@ class Checkpoint:
             )
 
     def restore(self, method: GradientMethod) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Bring `method`, its optimisers and the random states back; None if there is no checkpoint.
+        """Restore `method`, its optimisers and the random states; None if there is no checkpoint.
 
         Returns
         -------
@@ -69,35 +72,31 @@ class Checkpoint:
                 version, stored, position = (header[key] for key in ("format_version", "fingerprint", "position"))
         except (SafetensorError, KeyError, ValueError) as error:
             raise ModelError(
-                f"{self.path} is not a readable checkpoint ({error}). Delete it and train from the start."
+                f"{self.path} is not a readable checkpoint ({error}).", "Delete it and train from the start."
             ) from None
         self._check(version, stored)
         try:
-            method.load_state_dict(_under(tensors, "weights/"))
+            method.load_state_dict(tensors_under(tensors, "weights/"))
         except RuntimeError as error:
             raise ModelError(
-                f"{self.path} is of another version of the method ({error}). Delete it and train from the start."
+                f"{self.path} is from another version of the method ({error}).", "Delete it and train from the start."
             ) from None
         for name, optimiser in method.optimisers.items():
             state: dict[int, dict[str, Tensor]] = {}
-            for key, value in _under(tensors, f"optimiser/{name}/").items():
+            for key, value in tensors_under(tensors, f"optimiser/{name}/").items():
                 i, _, field = key.partition("/")
                 state.setdefault(int(i), {})[field] = value
             optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
         torch.set_rng_state(tensors["random/cpu"])
         if torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(list(_under(tensors, "random/cuda").values()))
-        return _under(tensors, "best/"), position
+            torch.cuda.set_rng_state_all(list(tensors_under(tensors, "random/cuda").values()))
+        return tensors_under(tensors, "best/"), position
 
     def _check(self, version: int, fingerprint: str) -> None:
         if version > FORMAT_VERSION:
-            raise ModelError(f"{self.path} was written by a newer version of multidomain. Upgrade to go on with it.")
-        if fingerprint != self.fingerprint:
+            raise ModelError(f"{self.path} was written by a newer version of multidomain.", "Upgrade to resume it.")
+        if fingerprint not in (self.fingerprint, *self.older):
             raise ModelError(
-                f"{self.path} belongs to a run with other settings or other data. Repeat that run's command "
-                "with --resume, or start anew with --overwrite."
+                f"{self.path} belongs to a run with other settings or other data.",
+                "Repeat that run's command with {resume}, or start over with {overwrite}.",
             )
-
-
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,23 +1,45 @@
-"""From a corpus and a split to what the training loop reads."""
+"""From a corpus and a split to encoded training data."""
 
 from __future__ import annotations
 
 import numpy as np
-import torch
+from scipy.sparse import csr_matrix
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
-from multidomain.features.concat import Featurizer
-from multidomain.methods.base import Task
+from multidomain.features.base import Documents, Featurizer
 from multidomain.methods.data import Examples, TrainingData
-from multidomain.nn.sparse import SparseMatrix
+from multidomain.methods.task import Task
 
 
-def training_data(corpus: Corpus, split: Split, features: Featurizer, device: torch.device) -> TrainingData:
-    """Encode the training and development rows of a corpus; test rows are not looked at.
+class EncodedRows:
+    """Rows of a corpus as a model reads them, each encoded once.
 
-    `features` must be fitted. Only domains with training text take part; they are coded in the order of
-    the corpus.
+    Parameters
+    ----------
+    features
+        Fitted.
+    documents
+        All documents of the corpus.
+    rows
+        Numbers of the rows to encode.
+    """
+
+    def __init__(self, features: Featurizer, documents: Documents, rows: np.ndarray, n_rows: int):
+        rows = np.unique(rows)
+        self._matrix = features.transform(documents[rows].analysed_for(type(features)))
+        self._place = np.full(n_rows, -1)
+        self._place[rows] = np.arange(len(rows))
+
+    def __getitem__(self, rows: np.ndarray) -> csr_matrix:
+        """Return some of the rows, by their numbers in the corpus."""
+        return self._matrix[self._place[rows]]
+
+
+def training_data(corpus: Corpus, split: Split, features: Featurizer, encoded: EncodedRows) -> TrainingData:
+    """Return the encoded training and dev rows of a corpus; test rows are never used.
+
+    Only domains with training text take part; they are coded in the order of the corpus.
     """
     has_label = corpus.labelled
     text = np.concatenate([split.train, split.unlabelled])
@@ -30,11 +52,10 @@ def training_data(corpus: Corpus, split: Split, features: Featurizer, device: to
     labelled_domains = {code_of_domain[name] for name in corpus.domains[train]}
 
     def examples(rows: np.ndarray, with_labels: bool) -> Examples:
-        x = SparseMatrix(features.transform(corpus.documents[rows]), device)
         d = np.array([code_of_domain[name] for name in corpus.domains[rows]], dtype=np.int64)
         if not with_labels:
-            return Examples(x, d)
-        return Examples(x, d, np.array([code_of_class[c] for c in corpus.labels[rows]], dtype=np.int64))
+            return Examples(encoded[rows], d)
+        return Examples(encoded[rows], d, np.array([code_of_class[c] for c in corpus.labels[rows]], dtype=np.int64))
 
     # A domain without training labels is a target: selection must not see its labels, unless a table that says so
     # asks for it (decision 5).

@@ -1,4 +1,4 @@
-"""The one training loop of all methods that learn by gradient."""
+"""The training loop of all methods that learn by gradient descent."""
 
 from __future__ import annotations
 
@@ -8,36 +8,27 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
-from pydantic import Field
 from torch import Tensor
 
+from multidomain.errors import TrainingError
 from multidomain.methods.base import GradientMethod
 from multidomain.methods.data import TrainingData
-from multidomain.model.prediction import accuracy_by_domain
-from multidomain.settings import Settings
-from multidomain.training.callbacks import Callback, Epoch, History
+from multidomain.methods.history import Epoch, History
+from multidomain.metrics import accuracy, by_domain, domain_mean
+from multidomain.model.prediction import device_of, predicted_probabilities
+from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import Checkpoint
 from multidomain.training.sampling import labelled_stream, text_stream
-
-
-class TrainingSettings(Settings):
-    """How long and on what to train; the defaults are the paper's, where it says."""
-
-    batch_size: int = Field(8, ge=2, description="rows of each domain in a mini-batch")
-    max_epochs: int = Field(30, ge=1, description="at most so many")
-    patience: int = Field(5, ge=1, description="epochs without a better development accuracy before stopping")
-    balanced: bool = Field(False, description="draw the classes of a domain equally often")
-    seed: int = Field(0, ge=0, lt=2**32)
-    checkpoint_seconds: float = Field(120, ge=0, description="least time between two checkpoints")
+from multidomain.training.settings import TrainingSettings
 
 
 @dataclass
 class Position:
-    """Where a run is; with weights, optimisers and random states this is all there is to it."""
+    """The position of a run; with weights, optimisers and random states, its complete state."""
 
-    epoch: int = 0  # epochs that have ended
-    iteration: int = 0  # iterations of the next one that have ended
-    sums: dict[str, float] = field(default_factory=dict)  # of what was logged in them
+    epoch: int = 0  # completed epochs
+    iteration: int = 0  # completed iterations of the next one
+    sums: dict[str, float] = field(default_factory=dict)  # of logged values over these iterations
     seconds: float = 0.0  # spent on them before the last checkpoint
     drawn: tuple[int, int] = (0, 0)  # mini-batches, from X and from U
     best_epoch: int = 0  # from 1; 0: none yet
@@ -45,16 +36,15 @@ class Position:
 
 
 class Trainer:
-    """Trains until the development accuracy stops rising; the best weights stay.
+    """Trains with early stopping on dev accuracy; keeps the checkpoint with the best dev accuracy.
 
-    An epoch is ceil(largest labelled domain / batch size) iterations. The accuracy that decides is the
-    mean over domains of the development rows; among equals the earlier epoch is kept. Without
-    development rows all epochs are run and the last weights stay.
+    An epoch is ceil(largest labelled domain / batch size) iterations. Dev accuracy is the mean over domains; ties go
+    to the earlier epoch. Without a dev set all epochs are run and the last weights are kept.
 
     Parameters
     ----------
     checkpoint
-        Where the run's state is kept; if it is there already, the run goes on from it. The weights at the
+        Where the run's state is saved; if it exists, the run resumes from it. The weights at the
         end are the same, bit for bit, whether a run was interrupted or not.
     """
 
@@ -72,12 +62,13 @@ class Trainer:
         self._settings = settings
         self._checkpoint = checkpoint
         self._callbacks = callbacks
-        self._X = labelled_stream(data, settings.batch_size, settings.seed, settings.balanced)
-        self._U = text_stream(data, settings.batch_size, settings.seed)
+        device = device_of(method)
+        self._X = labelled_stream(data, settings.batch_size, settings.seed, settings.balanced, device)
+        self._U = text_stream(data, settings.batch_size, settings.seed, device)
         self._iterations = math.ceil(np.bincount(data.labelled.d).max() / settings.batch_size)
 
     def run(self) -> History:
-        """Train from the start or from the checkpoint and leave the best weights in the method."""
+        """Train from scratch or from the checkpoint, and load the best weights into the method."""
         self._method.start_training()
         self._at, self._best = Position(), _copy(self._method)
         self._restore()
@@ -108,19 +99,26 @@ class Trainer:
 
     def _step(self) -> None:
         at = self._at
-        log = self._method.step(self._X, self._U, at.epoch, at.iteration)
+        log = {k: float(v) for k, v in self._method.step(self._X, self._U, at.epoch, at.iteration).items()}
         at.iteration += 1
-        at.sums = {name: at.sums.get(name, 0.0) + float(value) for name, value in log.items()}
+        bad = [name for name, value in log.items() if not math.isfinite(value)]
+        if bad:
+            raise TrainingError(
+                f"Training has diverged: {', '.join(bad)} is not finite in iteration {at.iteration} of epoch "
+                f"{at.epoch + 1}.",
+                "Lower the learning rate ({settings.lr=RATE}).",
+            )
+        at.sums = {name: at.sums.get(name, 0.0) + value for name, value in log.items()}
         for callback in self._callbacks:
             callback.on_step_end(at.epoch + 1, at.iteration, self._means())
 
     def _end_epoch(self) -> None:
         at = self._at
-        self._method.settle()
-        by_domain = accuracy_by_domain(self._method, self._data.dev, self._data.task.domains)
-        mean = float(np.mean(list(by_domain.values()))) if by_domain else None
+        self._method.flush()
+        accuracies = self._dev_accuracies()
+        mean = domain_mean(accuracies.values()) if accuracies else None
         now = time.monotonic()
-        epoch = Epoch(at.epoch + 1, self._means(), mean, by_domain, at.seconds + now - self._began)
+        epoch = Epoch(at.epoch + 1, self._means(), mean, accuracies, at.seconds + now - self._began)
         best_so_far = at.history[at.best_epoch - 1].dev_accuracy if at.best_epoch else None
         is_best = mean is None or best_so_far is None or mean > best_so_far
         at.history.append(epoch)
@@ -129,6 +127,15 @@ class Trainer:
             at.best_epoch, self._best = epoch.epoch, _copy(self._method)
         for callback in self._callbacks:
             callback.on_epoch_end(epoch, is_best)
+
+    def _dev_accuracies(self) -> dict[str, float]:
+        dev, domains = self._data.dev, self._data.task.domains
+        if not len(dev):
+            return {}
+        assert dev.y is not None
+        predicted = predicted_probabilities(self._method, dev.x, dev.d).argmax(axis=1)
+        accuracies = by_domain(accuracy, dev.y, predicted, dev.d)
+        return {domains[d]: accuracies[d] for d in sorted(accuracies)}
 
     def _means(self) -> dict[str, float]:
         return {name: total / self._at.iteration for name, total in self._at.sums.items()}

@@ -1,4 +1,4 @@
-"""Showing and recording how training goes."""
+"""Showing and recording the progress of training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from multidomain.training.callbacks import Callback, Epoch
+from multidomain.methods.history import Epoch
+from multidomain.training.callbacks import Callback
 
 
 def progress_on(console: Console) -> Callback:
@@ -22,7 +23,7 @@ def progress_on(console: Console) -> Callback:
 
 
 class ProgressBar(Callback):
-    """A bar over all iterations, with the losses, D's accuracy and the development accuracy."""
+    """A bar over all iterations, with the losses, D's accuracy and the dev accuracy."""
 
     def __init__(self, console: Console):
         self._bar = Progress(
@@ -99,7 +100,7 @@ class PlainProgress(Callback):
 
 
 class LogFile(Callback):
-    """JSON lines, one for each epoch or set of values tried; after a resume it holds each epoch once."""
+    """JSON lines, one for each epoch or set of hyperparameters tried; each epoch once, even after a resume."""
 
     def __init__(self, path: Path):
         self._path = path

@@ -1,4 +1,4 @@
-"""Endless streams of mini-batches whose whole state is one number."""
+"""Endless streams of mini-batches whose complete state is one number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK = 64  # mini-batches of each domain planned at a time
 
 
 class DomainStream:
-    """Mini-batches of `batch_size` rows of every domain, for ever.
+    """Mini-batches of `batch_size` rows of every domain, endlessly.
 
     Each domain is gone through in a new random order again and again, so a domain smaller than a
     mini-batch is repeated within it. What comes is decided by the seed and by how many mini-batches were
@@ -94,7 +94,9 @@ class DomainStream:
         return self._orders[d][1]
 
 
-def labelled_stream(data: TrainingData, batch_size: int, seed: int, balanced: bool) -> DomainStream:
+def labelled_stream(
+    data: TrainingData, batch_size: int, seed: int, balanced: bool, device: torch.device | str = "cpu"
+) -> DomainStream:
     """X: labelled rows of the labelled domains; `balanced` draws a domain's classes equally often."""
     d, y = data.labelled.d, data.labelled.y
     assert y is not None
@@ -102,10 +104,10 @@ def labelled_stream(data: TrainingData, batch_size: int, seed: int, balanced: bo
     for code in data.task.labelled:
         rows = np.flatnonzero(d == code)
         pools.append([rows[y[rows] == c] for c in np.unique(y[rows])] if balanced else [rows])
-    return DomainStream(data.labelled.x, pools, y, batch_size, (seed, 0))
+    return DomainStream(SparseMatrix(data.labelled.x, device), pools, y, batch_size, (seed, 0))
 
 
-def text_stream(data: TrainingData, batch_size: int, seed: int) -> DomainStream:
+def text_stream(data: TrainingData, batch_size: int, seed: int, device: torch.device | str = "cpu") -> DomainStream:
     """U: the text of all domains, without labels."""
     pools = [[np.flatnonzero(data.text.d == code)] for code in range(len(data.task.domains))]
-    return DomainStream(data.text.x, pools, None, batch_size, (seed, 1))
+    return DomainStream(SparseMatrix(data.text.x, device), pools, None, batch_size, (seed, 1))

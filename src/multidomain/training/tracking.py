@@ -1,17 +1,17 @@
-"""Callbacks that hand a run's curves and figures to other tools."""
+"""Callbacks that log a run's curves and figures to other tools."""
 
 from __future__ import annotations
 
 import os
 import re
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from multidomain.errors import ConfigError, MultidomainWarning
-from multidomain.training.callbacks import Callback, Epoch
+from multidomain.errors import ConfigError, Note, warn
+from multidomain.methods.history import Epoch
+from multidomain.training.callbacks import Callback
 
 _NOT_IN_NAMES = re.compile(r"[^\w\-. :/]", re.ASCII)  # of MLflow
 
@@ -54,16 +54,24 @@ class MLflow(Callback):
     uri
         Address of a server, or a folder.
     name
-        What to call the run.
+        Name of the run.
+    on_note
+        Called if MLflow cannot be reached; the run continues.
     """
 
-    def __init__(self, uri: str, name: str, experiment: str = "multidomain"):
+    def __init__(
+        self,
+        uri: str,
+        name: str,
+        experiment: str = "multidomain",
+        on_note: Callable[[Note], None] = lambda note: warn([note]),
+    ):
         try:
             import mlflow
         except ImportError:
             raise ConfigError("MLflow is not installed: pip install 'multidomain[mlflow]'.") from None
         if "://" not in uri or uri.startswith("file:"):
-            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow asks for it, to be sure that it is meant
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow requires an explicit opt-in
         self._fault: type[Exception] = mlflow.MlflowException
         try:
             self._client = mlflow.MlflowClient(tracking_uri=uri)
@@ -73,6 +81,7 @@ class MLflow(Callback):
             raise ConfigError(f"MLflow cannot log to '{uri}': {error}") from None
         self._name = name
         self._tried = 0
+        self._on_note = on_note
 
     @cached_property
     def _run(self) -> str:
@@ -105,8 +114,8 @@ class MLflow(Callback):
     def _tell(self, what: str, *arguments: Any, **options: Any) -> None:
         try:
             getattr(self._client, what)(self._run, *arguments, **options)
-        except self._fault as error:  # a run is worth more than its curves
-            warnings.warn(f"MLflow could not be told: {error}", MultidomainWarning, stacklevel=3)
+        except self._fault as error:  # a tracking failure must not stop the run
+            self._on_note(Note(f"MLflow could not be reached: {error}", kind="tracking"))
 
 
 def _figures(epoch: Epoch) -> Iterator[tuple[str, float]]:

@@ -1,1 +1,1 @@
-"""The corpora known by name."""
+"""Named corpora."""

@@ -9,6 +9,7 @@ import numpy as np
 from multidomain.data.corpus import Corpus, object_array
 from multidomain.data.named.cache import check_files, checksums, fetch_files, given_folder
 from multidomain.data.named.download import Progress, RemoteFile
+from multidomain.data.named.registry import register
 from multidomain.data.readers.svmlight import read_svmlight
 
 _VECTORS = (
@@ -22,7 +23,7 @@ _ORDER = (
 _DOMAINS = ("books", "dvd", "electronics", "kitchen")
 _VECTOR_FILES = [f"{domain}_{part}.svmlight" for domain in _DOMAINS for part in ("train", "test")]
 _ORDER_TEXT, _ORDER_BINARY = "shuffle.txt", "amazon-shuffle-indices.pkl"
-# The published order is a pickle, which could run anything when loaded; its numbers stand at these bytes.
+# The published order is a pickle, and loading one can run any code; its numbers are at these bytes.
 _ORDER_BYTES = slice(152, 16_152)
 _FOLD_SIZE = 400
 _N_COLUMNS = 5_000
@@ -30,7 +31,7 @@ _CLASSES = {"-1": "negative", "1": "positive", None: None}
 
 
 def fetch_amazon(progress: Progress | None = None) -> Path:
-    """Return the folder with the files, downloaded if need be."""
+    """Return the folder with the files, downloaded if necessary."""
     if folder := given_folder("amazon"):
         check_files("amazon", folder, [*_VECTOR_FILES, _order_file(folder)])
         return folder
@@ -40,8 +41,14 @@ def fetch_amazon(progress: Progress | None = None) -> Path:
     return fetch_files("amazon", files, progress)
 
 
+@register(
+    "amazon",
+    "Product reviews of 4 domains as 5,000 n-gram counts, 2,000 labelled a domain",
+    source="https://github.com/GRAAL-Research/domain_adversarial_neural_network",
+    fetcher=fetch_amazon,
+)
 def load_amazon() -> Corpus:
-    """Return 2,000 labelled reviews a domain with their folds, and the rest as unlabelled text.
+    """Return 2,000 labelled reviews per domain with their folds, and the rest as unlabelled text.
 
     Rows of the ``_test`` files are ``unlabelled``; they keep their labels for scoring (Table 2).
     """
@@ -70,7 +77,7 @@ def _order_file(folder: Path) -> str:
 
 
 def _read_order(file: Path) -> np.ndarray:
-    """Return the order of a domain's labelled rows before they are cut into folds."""
+    """Return the order of a domain's labelled rows before they are split into folds."""
     if file.name == _ORDER_TEXT:
         return np.array(file.read_text("ascii").split(), dtype=np.int64)
     return np.frombuffer(file.read_bytes()[_ORDER_BYTES], dtype="<i8").astype(np.int64)

@@ -1,4 +1,4 @@
-"""Where named corpora are kept, and which content their files must have."""
+"""Where named corpora are stored, and the checksums of their files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from multidomain.data.named.download import Progress, RemoteFile, download
 from multidomain.errors import DataError, quoted
 from multidomain.files import sha256_of
 
-# Loggers are not set up here; unless the program does so, Python shows warnings on stderr, which is where
-# the notice of a download belongs.
+# Logging is not configured here; by default Python prints warnings to stderr, which is where a download
+# notice belongs.
 logger = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """Return where downloaded corpora are kept: MULTIDOMAIN_CACHE, or the user's cache folder."""
+    """Return the folder of downloaded corpora: MULTIDOMAIN_CACHE, or the user's cache folder."""
     if folder := os.environ.get("MULTIDOMAIN_CACHE"):
         return Path(folder)
     home = os.environ.get("XDG_CACHE_HOME")
@@ -41,7 +41,7 @@ def checksums(name: str) -> dict[str, str]:
 
 
 def check_files(name: str, folder: Path, files: list[str]) -> None:
-    """Check that the files of a named corpus are all there and are what they were when it was published.
+    """Check that all files of a named corpus are present and match the published checksums.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def check_files(name: str, folder: Path, files: list[str]) -> None:
 
 
 def fetch_files(name: str, files: list[RemoteFile], progress: Progress | None) -> Path:
-    """Return the folder of a named corpus, after downloading what the cache lacks."""
+    """Return the folder of a named corpus, after downloading the missing files."""
     folder = cache_folder() / name
     absent = [file for file in files if not (folder / file.path).is_file()]
     if absent:

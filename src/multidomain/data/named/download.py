@@ -1,4 +1,4 @@
-"""Download files: resumable, checked by SHA-256, in place whole or not at all."""
+"""Download files: resumable, verified by SHA-256, atomic."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Progress = Callable[["RemoteFile", int], None]
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file with one possible content.
+    """A file with a known digest.
 
     Parameters
     ----------
     url
-        Where it is.
+        Its address.
     sha256
         Its digest, in hexadecimal.
     path
-        Where it belongs, relative to the folder of the corpus.
+        Its path relative to the folder of the corpus.
     """
 
     url: str
@@ -46,28 +46,28 @@ def download(
     progress: Progress | None = None,
     timeout: float = 30.0,
 ) -> None:
-    """Fetch the files that are not in the folder yet.
+    """Download the files that are not in the folder yet.
 
-    A transfer that broke off goes on where it stopped. A file that came whole but has the wrong digest is
-    fetched anew once, since the earlier part may be what was wrong.
+    An interrupted download is resumed. A complete file with the wrong digest is downloaded again once, since
+    the earlier part may have been at fault.
 
     Parameters
     ----------
     files
-        What to fetch.
+        Files to download.
     folder
-        Where to; it is made.
+        Target folder; created if missing.
     corpus
         Name of the corpus, for messages.
     progress
-        Called with the file and the bytes of it that are there, after every block.
+        Called after every block with the file and the number of bytes downloaded.
     timeout
         Seconds to wait for the server.
 
     Raises
     ------
     FetchError
-        The server cannot be reached or serves something else; the message tells the way by hand.
+        The server cannot be reached or serves something else; the message says how to download by hand.
     """
     for file in files:
         target = folder / file.path
@@ -83,7 +83,7 @@ def download(
 
 
 class _WrongDigest(Exception):
-    """What came is not the file."""
+    """The download has the wrong digest."""
 
 
 def _fetch(file: RemoteFile, target: Path, progress: Progress | None, timeout: float) -> None:
@@ -101,14 +101,14 @@ def _fetch(file: RemoteFile, target: Path, progress: Progress | None, timeout: f
 
 
 def _transfer(file: RemoteFile, part: Path, progress: Progress | None, timeout: float) -> None:
-    """Append the rest of the file to what is there, or all of it when the server does not do ranges."""
+    """Append the rest of the file, or start again if the server does not support ranges."""
     start = part.stat().st_size if part.is_file() else 0
     request = urllib.request.Request(file.url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
         response = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         if error.code == _RANGE_NOT_SATISFIABLE and start:
-            return  # nothing is left to fetch; the digest will tell whether it is the file
+            return  # already complete; the digest will tell whether it is right
         raise
     with response, part.open("ab" if response.status == _PARTIAL_CONTENT else "wb") as out:
         expected = response.length

@@ -1,4 +1,4 @@
-"""FDU-MTL: reviews of sixteen domains as text (Table 3 of the paper)."""
+"""FDU-MTL: review texts of sixteen domains (Table 3 of the paper)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.cache import check_files, checksums, fetch_files, given_folder
 from multidomain.data.named.download import Progress, RemoteFile
+from multidomain.data.named.registry import register
 from multidomain.data.readers.fdu import read_fdu_folder
 
 _HOME = "https://raw.githubusercontent.com/ccsasuke/man/b57b4c14340db1ca7bffb5d9737b7c2601dc8df2/data/fdu-mtl/"
@@ -33,7 +34,7 @@ _DOMAINS = {
 
 
 def fetch_fdu_mtl(progress: Progress | None = None) -> Path:
-    """Return the folder with the files, downloaded if need be."""
+    """Return the folder with the files, downloaded if necessary."""
     known = checksums("fdu-mtl")
     if folder := given_folder("fdu-mtl"):
         check_files("fdu-mtl", folder, list(known))
@@ -42,6 +43,12 @@ def fetch_fdu_mtl(progress: Progress | None = None) -> Path:
     return fetch_files("fdu-mtl", files, progress)
 
 
+@register(
+    "fdu-mtl",
+    "Reviews of 16 domains as text, with train, dev, test and unlabelled parts",
+    source="https://github.com/ccsasuke/man",
+    fetcher=fetch_fdu_mtl,
+)
 def load_fdu_mtl() -> Corpus:
     """Return the sixteen domains with the given train, dev, test and unlabelled parts."""
     return replace(read_fdu_folder(fetch_fdu_mtl(), _DOMAINS), name="fdu-mtl")

@@ -16,6 +16,7 @@ import numpy as np
 from multidomain.data.corpus import Corpus, Provenance, object_array
 from multidomain.data.named.cache import cache_folder, check_files, given_folder
 from multidomain.data.named.download import Progress
+from multidomain.data.named.registry import register
 from multidomain.errors import DataError, FetchError
 from multidomain.files import whole_file
 
@@ -29,14 +30,14 @@ _FILES = {
     "nyt": "nytEditorialSnippets_GroundTruth.txt",
     "tweets": "tweets_GroundTruth.txt",
 }
-# Ids of these domains are <document>_<sentence>; the others number whole texts.
+# Ids in these domains are <document>_<sentence>; elsewhere they number whole texts.
 _SENTENCE_DOMAINS = ("amazon", "nyt")
-# Ratings run from -4 to 4; those between are neither and are left out.
+# Ratings run from -4 to 4; those in between are neutral and dropped.
 _POSITIVE_FROM, _NEGATIVE_TO = 0.5, -0.5
 
 
 def fetch_vader(progress: Progress | None = None) -> Path:
-    """Return the folder with the four files, fetched through pip if need be."""
+    """Return the folder with the four files, downloaded with pip if necessary."""
     names = list(_FILES.values())
     if folder := given_folder("vader"):
         check_files("vader", folder, names)
@@ -49,8 +50,14 @@ def fetch_vader(progress: Progress | None = None) -> Path:
     return folder
 
 
+@register(
+    "vader",
+    "Amazon and movie review snippets, New York Times editorials and tweets, rated by people",
+    source="source distribution vaderSentiment 0.5 on PyPI",
+    fetcher=fetch_vader,
+)
 def load_vader() -> Corpus:
-    """Return the texts rated clearly positive or negative; sentences of a document are one group."""
+    """Return the texts rated clearly positive or negative; sentences of one document form a group."""
     folder = fetch_vader()
     corpora = [_read_domain(folder / name, domain) for domain, name in _FILES.items()]
     return Corpus.concat(corpora, name="vader")
@@ -99,10 +106,10 @@ def _fetch_through_pip(folder: Path) -> None:
 
 
 def unpack_sdist(sdist: Path, folder: Path) -> None:
-    """Write the four text files of the source distribution to a folder, each whole or not at all."""
+    """Write the four text files of the source distribution to a folder, each atomically."""
     with zipfile.ZipFile(sdist) as outer, tarfile.open(fileobj=io.BytesIO(outer.read(_ARCHIVE))) as inner:
         for name in _FILES.values():
-            # Members are read by name and never extracted, so none can be written anywhere else.
+            # Members are read by name and never extracted, so no file can end up outside the folder.
             member = inner.extractfile(f"hutto_ICWSM_2014/{name}")
             assert member is not None
             with whole_file(folder / name) as part:

@@ -23,9 +23,9 @@ class Chunk:
     Parameters
     ----------
     first_row
-        Row number of the first one, as a spreadsheet or editor shows it; the others follow without gaps.
+        Number of the first row, as a spreadsheet or editor shows it; the others follow without gaps.
     values
-        For each column its values, one per row.
+        The values of each column, one per row.
     """
 
     first_row: int
@@ -86,7 +86,7 @@ class ChunkBuilder:
         self._rows: list[list[Any]] = []
 
     def add(self, row: int, cells: list[Any]) -> Iterator[Chunk]:
-        """Add a row, and yield the chunk before it when that is full or ends before a skipped row."""
+        """Add a row; first yield the current chunk if it is full or a row was skipped."""
         if self._rows and (len(self._rows) == self._size or row != self._first_row + len(self._rows)):
             yield from self.rest()
         if not self._rows:
@@ -94,7 +94,7 @@ class ChunkBuilder:
         self._rows.append(cells)
 
     def rest(self) -> Iterator[Chunk]:
-        """Yield what is left."""
+        """Yield the remaining rows."""
         if self._rows:
             values = [list(column) for column in zip(*self._rows, strict=True)]
             yield Chunk(self._first_row, dict(zip(self._columns, values, strict=True)))
@@ -102,7 +102,7 @@ class ChunkBuilder:
 
 
 def open_text(path: Path, encoding: str) -> TextIO:
-    """Open a text file so that bytes which do not decode become surrogates, to be found by row later."""
+    """Open a text file; undecodable bytes become surrogates, so that they can be located by row later."""
     try:
         name = codecs.lookup(encoding).name
     except LookupError:
@@ -115,7 +115,7 @@ def open_text(path: Path, encoding: str) -> TextIO:
 
 
 def has_surrogate(text: str) -> bool:
-    """Whether `text` holds a byte that did not decode, or half of a surrogate pair."""
+    """Whether `text` contains an undecodable byte or half of a surrogate pair."""
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
@@ -130,15 +130,15 @@ def undecodable(file: str, row: int, column: str, cell: str, encoding: str) -> D
         other = "cp1252" if codecs.lookup(encoding).name.startswith("utf") else "utf-8"
     return DataError(
         f"{file}, row {row}, column '{column}': byte 0x{ord(match.group()) & 0xFF:02x} is not {encoding}, "
-        f"near {around!r}. If the file is in another encoding, name it, for example --encoding {other} "
-        f"(in Python: encoding='{other}')."
+        f"near {around!r}.",
+        f"If the file is in another encoding, name it, for example {{encoding={other}}}.",
     )
 
 
 def undecodable_file(path: Path, row: int, encoding: str, error: UnicodeError) -> DataError:
-    """Return the error for bytes that cannot even be kept as surrogates, as in a cut UTF-16 file."""
+    """Return the error for bytes that cannot even be kept as surrogates, as in a truncated UTF-16 file."""
     why = getattr(error, "reason", error)  # a missing byte order mark comes without one
     return DataError(
-        f"{path.name}, after row {row}: the bytes are not {encoding} ({why}). If the file is in another encoding, name "
-        "it, for example --encoding utf-8 (in Python: encoding='utf-8')."
+        f"{path.name}, after row {row}: the bytes are not {encoding} ({why}).",
+        "If the file is in another encoding, name it, for example {encoding=utf-8}.",
     )

@@ -18,8 +18,8 @@ from multidomain.data.readers.base import (
 )
 from multidomain.errors import DataError, counted, quoted
 
-# A larger cell is nearly always a quote that was never closed; with no limit it would take in the rest of
-# the file, and memory with it.
+# A larger cell is nearly always an unclosed quote; without a limit it would swallow the rest of the file and
+# fill the memory.
 _LARGEST_CELL = 2**26
 
 
@@ -33,7 +33,7 @@ class DelimitedTable(Table):
     encoding
         Its text encoding.
     delimiter
-        What stands between cells.
+        Cell separator.
     """
 
     def __init__(self, path: Path, encoding: str, delimiter: str) -> None:
@@ -61,14 +61,14 @@ class DelimitedTable(Table):
         yield from builder.rest()
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield row number and cells, the header included; blank lines are counted but left out."""
+        """Yield row number and cells, including the header; blank lines are counted but skipped."""
         header_seen = False
         blank_rows: list[int] = []
         for row, cells in enumerate(self._parsed(), start=1):
             if not cells:
                 blank_rows.append(row)
                 continue
-            # In a table of one column a blank line is a row with nothing in it, unless the file ends there.
+            # In a one-column table a blank line is an empty row, unless it ends the file.
             if header_seen and len(cells) == 1:
                 yield from ((blank, [""]) for blank in blank_rows)
             blank_rows = []
@@ -102,9 +102,9 @@ class DelimitedTable(Table):
 
 
 class _WatchedLines:
-    """Hands lines to the CSV reader and notes whether one held a byte that did not decode.
+    """Passes lines to the CSV reader and records whether one had an undecodable byte.
 
-    Looking at whole lines is several times cheaper than at every cell.
+    Checking whole lines is several times cheaper than checking every cell.
     """
 
     def __init__(self, lines: Iterator[str]) -> None:
@@ -122,7 +122,7 @@ class _WatchedLines:
 
 
 def _checked_header(cells: list[str], file: str) -> list[str]:
-    # Tables written with an unnamed index have a first column with no name.
+    # Tables saved with an unnamed index have an unnamed first column.
     names = [cell.strip() or f"column {i}" for i, cell in enumerate(cells, start=1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

@@ -1,4 +1,4 @@
-"""The file format of FDU-MTL: one domain in three files, one text a line."""
+"""The file format of FDU-MTL: three files per domain, one text per line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multidomain.data.corpus import Corpus, Provenance, object_array
 from multidomain.errors import DataError
 
 _CLASSES = {"0": "negative", "1": "positive"}
-# The last lines of a train file are the development set; the files do not say so, their readme does.
+# The last lines of a train file are the dev set, according to the readme; the files do not mark it.
 _DEV_ROWS = 200
 _PART_OF_SUFFIX = {"train": "train", "test": "test", "unlabel": "unlabelled"}
 
@@ -26,9 +26,9 @@ def read_fdu_folder(folder: Path, names: dict[str, str] | None = None) -> Corpus
     Parameters
     ----------
     folder
-        Holds ``<stem>.task.train``, and beside it ``.test`` and ``.unlabel`` where there are such.
+        Contains ``<stem>.task.train`` and, optionally, ``.test`` and ``.unlabel``.
     names
-        Domain name of each stem, in the order wanted; None takes the stems as they are, sorted.
+        Domain name of each stem, in the desired order; None uses the stems themselves, sorted.
     """
     if names is None:
         stems = sorted(p.name.removesuffix(".task.train") for p in folder.glob("*.task.train"))
@@ -43,7 +43,7 @@ def read_fdu_folder(folder: Path, names: dict[str, str] | None = None) -> Corpus
 
 
 def _read_file(file: Path, domain: str, part: str) -> Corpus:
-    # Not splitlines: texts hold characters that Python takes for line ends.
+    # Not splitlines: texts contain characters that Python treats as line breaks.
     lines = [_decode(line, file.name, row) for row, line in enumerate(file.read_bytes().split(b"\n"), start=1)]
     if lines and not lines[-1]:
         lines.pop()
@@ -54,7 +54,7 @@ def _read_file(file: Path, domain: str, part: str) -> Corpus:
         labels = [None] * len(rows)
     else:
         rows = list(range(1, len(lines) + 1))
-        # An empty text stays: the split is given, and every published figure counts that row.
+        # Empty texts are kept: the split is given, and every published figure counts those rows.
         labels, texts = _split_labels(lines, file.name)
     parts = np.full(len(rows), part, dtype=object)
     if part == "train":

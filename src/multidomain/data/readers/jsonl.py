@@ -1,4 +1,4 @@
-"""JSON lines: one object a line."""
+"""JSON lines: one object per line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multidomain.errors import DataError
 
 
 class JsonLinesTable(Table):
-    """JSON lines; the columns are all keys that occur, and a key that a row lacks is None there.
+    """JSON lines; the columns are all keys that occur, and a missing key is None.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class JsonLinesTable(Table):
     def __init__(self, path: Path, encoding: str) -> None:
         super().__init__(path, [])
         self._encoding = encoding
-        # The whole file is read once for its keys: where unlabelled rows come first, `label` may turn up
-        # at any row.
+        # The whole file is read once for its keys: if unlabelled rows come first, `label` may appear at any
+        # row.
         keys: dict[str, None] = {}
         for _, record in self._records():
             keys.update(dict.fromkeys(record))
@@ -81,7 +81,7 @@ class JsonLinesTable(Table):
         raise undecodable(self.path.name, row, column, str(record.get(column, record)), self._encoding)
 
     def _check_escapes(self, row: int, record: dict[str, Any]) -> None:
-        # A text that was cut inside an emoji; it can be neither written as UTF-8 nor saved with a model.
+        # A text truncated inside an emoji; it can be neither written as UTF-8 nor saved with a model.
         for column, value in record.items():
             if isinstance(value, str) and has_surrogate(value):
                 raise DataError(

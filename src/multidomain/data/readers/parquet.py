@@ -10,12 +10,12 @@ import polars as pl
 from multidomain.data.readers.base import Chunk, Table
 from multidomain.errors import DataError
 
-# A slice is decoded with the row groups it touches, so small ones would decode the same group many times.
+# Reading a slice decodes every row group it touches, so small slices would decode the same group many times.
 _SLICE = 65_536
 
 
 class ParquetTable(Table):
-    """Parquet, read by slices.
+    """Parquet, read in slices.
 
     Parameters
     ----------

@@ -42,11 +42,11 @@ def read_corpus(
         A table (CSV, TSV, JSON lines, Parquet), an svmlight file or a folder of them (``<domain>.svmlight``,
         ``<domain>_train.svmlight``), or a folder of FDU-MTL files (``<domain>.task.train``).
     columns
-        Columns of a table; those left None are found by themselves.
+        Columns of a table; those left None are auto-detected.
     encoding
         Text encoding of a table.
     drop_empty
-        Leave out rows of a table that have no text, instead of raising an error.
+        Drop rows of a table that have no text, instead of raising an error.
     part
         Part that all rows of the file belong to, ``train``, ``dev``, ``test`` or ``unlabelled``.
 
@@ -113,8 +113,7 @@ def _checked_corpus(
     check_texts(
         texts,
         provenance.where,
-        way_out=f"Fill the column '{columns.text}', or leave such rows out with --drop-empty (in Python: "
-        "drop_empty=True).",
+        hint=f"Fill the column '{columns.text}', or drop such rows ({{drop_empty}}).",
     )
     labels = object_array([class_name(v) for v in values["label"]] if columns.label else [None] * len(rows))
     check_near_names("class", labels, provenance.where)

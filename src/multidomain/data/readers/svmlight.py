@@ -1,4 +1,4 @@
-"""Feature vectors in svmlight format, one file a domain."""
+"""Feature vectors in svmlight format, one file per domain."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def read_svmlight(
     """Read svmlight files into one corpus with the same columns.
 
     The name of a file is its domain, optionally followed by ``_train``, ``_dev``, ``_test`` or
-    ``_unlabelled``. A class is called by its number. Labels in ``_unlabelled`` files stand for nothing, since
-    the format cannot leave them out.
+    ``_unlabelled``. Class names are the numeric labels. Labels in ``_unlabelled`` files are ignored: the
+    format requires them.
 
     Parameters
     ----------
     files
         The files.
     zero_based
-        Whether the first column is 0 or 1; None tells it from all files together. Give it, and `n_features`,
-        to read vectors for a model that was trained on other files.
+        Whether column indices start at 0; None infers it from all files together. Set it, and `n_features`,
+        to read vectors for a model trained on other files.
     n_features
-        Number of columns; None takes the largest index.
+        Number of columns; None uses the largest index.
     name
         Name of the corpus.
     """
@@ -110,7 +110,7 @@ def _domain_and_part(file: Path) -> tuple[str, str | None]:
 
 
 def _row_numbers(file: Path) -> list[int]:
-    """Return the rows that hold a vector: the loader skips blank lines and comments."""
+    """Return the row numbers of the vectors: the loader skips blank lines and comments."""
     with file.open("rb") as lines:
         rows = [i for i, line in enumerate(lines, start=1) if line.split(b"#", 1)[0].strip()]
     if not rows:

@@ -1,4 +1,4 @@
-"""The one way tables are read, for training and for predicting files of any size."""
+"""Opening tables, for training and for prediction on files of any size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
 
 def open_table(path: str | Path, encoding: str = "utf-8") -> Table:
-    """Open a CSV, TSV, JSON lines or Parquet file, told by its suffix.
+    """Open a CSV, TSV, JSON lines or Parquet file, by its suffix.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def open_table(path: str | Path, encoding: str = "utf-8") -> Table:
     Raises
     ------
     DataError
-        The file is missing, empty or of another kind.
+        The file is missing, empty or of another type.
     """
     path = Path(path)
     if not path.is_file():

@@ -10,25 +10,44 @@ from torch import Tensor, nn
 
 from multidomain.methods.adversarial.network import NetworkMethod
 from multidomain.methods.adversarial.settings import ExtractorSettings
-from multidomain.methods.base import Stream, Task
+from multidomain.methods.base import Requirements, Stream
+from multidomain.methods.registry import register
+from multidomain.methods.task import Task
 from multidomain.nn.extractors.base import uniform
 from multidomain.nn.reversal import reverse_gradient
 from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.domain import NLL
 from multidomain.objectives.label import J_C
 
+_PAPER = "Liu, Qiu and Huang 2017, Adversarial Multi-task Learning for Text Classification"
+
 
 class ASPMTLSettings(ExtractorSettings):
     """Sizes and hyperparameters; `lam` and `gamma` are the paper's."""
 
-    category: Literal["shared", "shared-private"] = "shared-private"
-    shared_size: int = Field(128, ge=1)
-    private_size: int = Field(64, ge=1)
-    lam: float = Field(0.05, ge=0)
-    gamma: float = Field(0.01, ge=0)
-    lr: float = Field(1e-3, gt=0)
+    category: Literal["shared", "shared-private"] = Field("shared-private", description="which features there are")
+    shared_size: int = Field(128, ge=1, description="number of shared features")
+    private_size: int = Field(64, ge=1, description="number of private features")
+    lam: float = Field(0.05, ge=0, description="weight of the adversary")
+    gamma: float = Field(0.01, ge=0, description="weight of the orthogonality penalty")
+    lr: float = Field(1e-3, gt=0, description="learning rate")
 
 
+@register(
+    "fs-mtl",
+    "one recurrent network for all domains, an output layer for each",
+    paper=_PAPER,
+    fixed={"category": "shared"},
+    defaults={"extractor": "lstm"},
+    unused=("private_size", "lam", "gamma"),
+)
+@register(
+    "asp-mtl",
+    "shared and private features kept orthogonal, an adversary, an output layer for each domain",
+    paper=_PAPER,
+    fixed={"category": "shared-private"},
+    defaults={"extractor": "lstm"},
+)
 class ASPMTL(NetworkMethod):
     r"""Shared and private features kept apart, an output layer for each domain.
 
@@ -38,7 +57,7 @@ class ASPMTL(NetworkMethod):
     where `J_D` is the negative log-likelihood of the domains, which D minimises and of which F_s gets the gradient
     reversed and multiplied by :math:`\lambda`. The second term keeps shared and private features of a mini-batch
     orthogonal. Category ``shared`` has shared features and output layers alone (``fs-mtl``). A domain without an output
-    layer of its own is answered by the mean of all, its private features being zero.
+    layer of its own is predicted by the mean of all, with private features of zero.
 
     Paper
     -----
@@ -54,6 +73,15 @@ class ASPMTL(NetworkMethod):
     ----------
     D reads the unlabelled text of all domains, as in MAN, and learns at full strength. Adam in place of Adagrad, sizes
     of the features as in MAN.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts = ["a fine pan", "a poor pan", "a fine book", "a poor book"] * 12
+    >>> labels, domains = ["good", "bad"] * 24, ["pans", "pans", "books", "books"] * 12
+    >>> model = MultiDomainClassifier("asp-mtl", lr=0.02, vectors="random", max_epochs=12, random_state=0)
+    >>> model.fit(texts, labels, domains=domains).predict(["such a fine pan"], domains=["pans"])
+    array(['good'], dtype='<U4')
     """
 
     settings_type = ASPMTLSettings
@@ -67,7 +95,12 @@ class ASPMTL(NetworkMethod):
         self.F_d = s.make(N_1, task.n_inputs, s.private_size) if private else None
         size = s.shared_size + s.private_size * private
         self.C = OutputLayers(N_1, size, task.n_classes)
-        self.D = nn.Linear(s.shared_size, N) if private and N > 1 else None
+        self.D = nn.Linear(self.D_input_size(s.shared_size), N) if private and N > 1 else None
+
+    @classmethod
+    def requirements(cls, settings: ASPMTLSettings) -> Requirements:
+        private = settings.category == "shared-private"
+        return settings.requirements(shared=True, private=private, unlabelled_text=private)
 
     def start_training(self) -> None:
         self.start_optimisers(self.settings.lr, [self.C] if self.D is None else [self.C, self.D])
@@ -76,7 +109,8 @@ class ASPMTL(NetworkMethod):
         batch = X.sample()
         assert batch.y is not None
         s, (N_1, B) = self.settings, batch.y.shape
-        x = batch.x if self.D is None else batch.x + U.sample().x
+        text = None if self.D is None else U.sample().x
+        x = batch.x if text is None else batch.x + text
         f_s = self.F_s(x).view(-1, B, s.shared_size)  # labelled mini-batches first, then text of all domains
         parts = [f_s[:N_1]]
         if self.F_d is not None:
@@ -87,8 +121,9 @@ class ASPMTL(NetworkMethod):
             orthogonality = (parts[0].transpose(1, 2) @ parts[1]).square().sum()
             loss = loss + s.gamma * orthogonality
             log["orthogonality"] = orthogonality.detach()
-        if self.D is not None:
-            j_D = NLL.J_D(self.D(reverse_gradient(f_s[N_1:], s.lam)))
+        if self.D is not None and text is not None:
+            read, weight = self.D_input(f_s[N_1:], text)
+            j_D = NLL.J_D(self.D(reverse_gradient(read, s.lam)), weight)
             loss = loss + j_D
             log["J_D"] = j_D.detach()
         self.descend(loss)
@@ -107,7 +142,7 @@ class ASPMTL(NetworkMethod):
             f = torch.cat([f, f.new_zeros(1, len(shared), self.settings.private_size)], dim=-1)
         return self.C(f.expand(len(self.task.labelled), -1, -1)).mean(dim=0)
 
-    def shared_features(self, x: SparseBatch) -> Tensor | None:
+    def shared_features(self, x: SparseBatch) -> Tensor:
         return self.F_s(x).squeeze(0)
 
     def private_features(self, x: SparseBatch, d: int) -> Tensor | None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from multidomain.errors import NothingToAdapt
+from multidomain.errors import Note
 from multidomain.methods.adversarial.network import NetworkMethod
 from multidomain.methods.adversarial.settings import ExtractorSettings
-from multidomain.methods.base import Stream, Task
+from multidomain.methods.base import FitContext, Requirements, Stream
+from multidomain.methods.data import TrainingData
+from multidomain.methods.history import History
+from multidomain.methods.registry import register
+from multidomain.methods.task import Task
 from multidomain.nn.reversal import reverse_gradient
 from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.label import J_C_of_domain
@@ -21,9 +24,9 @@ from multidomain.objectives.label import J_C_of_domain
 class DANNSettings(ExtractorSettings):
     """Sizes and hyperparameters; those of layers and of `lam` are from the code of MDAN's authors."""
 
-    shared_size: int = Field(100, ge=1)
-    lam: float = Field(0.01, ge=0)
-    lr: float = Field(1e-4, gt=0)
+    shared_size: int = Field(100, ge=1, description="number of shared features")
+    lam: float = Field(0.01, ge=0, description="weight of the adversary")
+    lr: float = Field(1e-4, gt=0, description="learning rate")
 
 
 class SourcesAndTarget(NetworkMethod):
@@ -40,20 +43,28 @@ class SourcesAndTarget(NetworkMethod):
         self.targets = [d for d in range(len(task.domains)) if d not in task.labelled]
         self.F_s = s.make(1, task.n_inputs, s.shared_size)
         self.C = nn.Linear(s.shared_size, task.n_classes)
-        self.D = nn.Linear(s.shared_size, n_discriminators) if self.targets else None
+        self.D = nn.Linear(self.D_input_size(s.shared_size), n_discriminators) if self.targets else None
+
+    @classmethod
+    def requirements(cls, settings: DANNSettings) -> Requirements:
+        return settings.requirements(shared=True, private=False, unlabelled_text=True)
 
     @abstractmethod
     def combined(self, j_C: Tensor, j_D: Tensor | None) -> Tensor:
         """Return the loss of the losses of each source: of the classes, and of telling it from the target."""
 
-    def start_training(self) -> None:
+    def fit(self, data: TrainingData, context: FitContext) -> History:
         if self.D is None:
-            warnings.warn(
-                "Every domain has labels, so there is no target to adapt to: this trains without an adversary. Use "
-                "'man-nll' or 'sp', or hide the labels of a domain.",
-                NothingToAdapt,
-                stacklevel=2,
+            context.note(
+                Note(
+                    "Every domain has labels, so there is no target to adapt to: this trains without an adversary.",
+                    "Use {method=man-nll} or {method=sp}, or hide the labels of a domain.",
+                    kind="no-target",
+                )
             )
+        return super().fit(data, context)
+
+    def start_training(self) -> None:
         self.start_optimisers(self.settings.lr, [self.C] if self.D is None else [self.C, self.D])
 
     def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
@@ -62,31 +73,43 @@ class SourcesAndTarget(NetworkMethod):
         B, sources = batch.y.shape[1], len(batch.y)
         x = batch.x if self.D is None else batch.x + U.sample().x.blocks(self.targets, B)
         f = self.F_s(x).view(-1, B, self.settings.shared_size)  # sources first, then targets
-        f_source, f_target = f[:sources], f[sources:]
-        j_C = J_C_of_domain(self.C(f_source), batch.y)  # (sources,)
-        j_D = None if self.D is None else self._j_D(self.D, f_source, f_target)
+        j_C = J_C_of_domain(self.C(f[:sources]), batch.y)  # (sources,)
+        j_D = None
+        if self.D is not None:
+            read, weight = self.D_input(f, x)
+            logits = self.D(reverse_gradient(read, self.settings.lam))
+            j_D = self._j_D(logits, weight, sources)
         self.descend(self.combined(j_C, j_D))
         log = {"J_C": j_C.sum().detach()}
         return log if j_D is None else {**log, "J_D": j_D.mean().detach()}
 
-    def _j_D(self, D: nn.Linear, f_source: Tensor, f_target: Tensor) -> Tensor:
-        """Loss of each discriminator, shape (discriminators,): is it a source's document?"""
-        of_source = D(reverse_gradient(f_source, self.settings.lam))  # (sources, B, discriminators)
-        of_target = D(reverse_gradient(f_target, self.settings.lam)).flatten(0, 1)  # (targets * B, discriminators)
+    def _j_D(self, logits: Tensor, weight: Tensor | None, sources: int) -> Tensor:
+        """Loss of each discriminator, shape (discriminators,): is it a source's document?
+
+        The logits have the shape (sources + targets, B, discriminators), sources first.
+        """
         softplus = nn.functional.softplus
-        on_target = softplus(of_target).mean(dim=0)
+        of_source, of_target = logits[:sources], logits[sources:].flatten(0, 1)
+        w_source, w_target = (None, None) if weight is None else (weight[:sources], weight[sources:].flatten())
+        on_target = _mean(softplus(of_target), w_target)
         if of_source.shape[-1] == 1:  # the sources together are one domain
-            return softplus(-of_source).mean(dim=(0, 1)) + on_target
+            w_source = None if w_source is None else w_source.flatten()
+            return _mean(softplus(-of_source).flatten(0, 1), w_source) + on_target
         own = torch.diagonal(of_source, dim1=0, dim2=2)  # (B, sources): each source before its own discriminator
-        return softplus(-own).mean(dim=0) + on_target
+        return _mean(softplus(-own), None if w_source is None else w_source.T) + on_target
 
     def logits(self, x: SparseBatch, d: int | None) -> Tensor:
         return self.C(self.F_s(x)).squeeze(0)
 
-    def shared_features(self, x: SparseBatch) -> Tensor | None:
+    def shared_features(self, x: SparseBatch) -> Tensor:
         return self.F_s(x).squeeze(0)
 
 
+@register(
+    "dann",
+    "shared features, an adversary that tells labelled domains from the others",
+    paper="Ganin et al. 2016, Domain-Adversarial Training of Neural Networks",
+)
 class DANN(SourcesAndTarget):
     r"""Domain-adversarial neural network: all sources together against the target.
 
@@ -110,6 +133,16 @@ class DANN(SourcesAndTarget):
     ----------
     Several sources, pooled as one domain, as in the comparison of H. Zhao et al. 2018; D learns at full strength and
     `lam` weighs only what F gets; Adam and dropout as in the other networks here.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts = ["a fine pan", "a poor pan", "a fine book", "a poor book"] * 12
+    >>> labels, domains = ["good", "bad"] * 24, ["pans", "pans", "books", "books"] * 12
+    >>> labels[2::4] = labels[3::4] = [None] * 12  # nobody has labelled the books
+    >>> model = MultiDomainClassifier("dann", lr=0.01, hidden=(16,), max_epochs=12, random_state=0)
+    >>> model.fit(texts, labels, domains=domains).predict(["such a fine pan"], domains=["pans"])
+    array(['good'], dtype=object)
     """
 
     settings_type = DANNSettings
@@ -120,3 +153,11 @@ class DANN(SourcesAndTarget):
 
     def combined(self, j_C: Tensor, j_D: Tensor | None) -> Tensor:
         return j_C.sum() if j_D is None else j_C.sum() + j_D.sum()
+
+
+def _mean(losses: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the mean over the first dimension, weighted if there are weights."""
+    if weight is None:
+        return losses.mean(dim=0)
+    weight = weight.view(len(losses), -1)
+    return (losses * weight).sum(dim=0) / weight.sum(dim=0)

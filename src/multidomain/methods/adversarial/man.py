@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -11,12 +11,17 @@ from torch.optim import Adam
 
 from multidomain.methods.adversarial.network import NetworkMethod, descend
 from multidomain.methods.adversarial.settings import ExtractorSettings, Widths
-from multidomain.methods.base import Stream, Task
+from multidomain.methods.base import Requirements, Stream, check_labels_everywhere, unseen_domain_error
+from multidomain.methods.registry import register
+from multidomain.methods.task import Task
 from multidomain.nn.heads import Head
 from multidomain.nn.norm import Norm
 from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.domain import OBJECTIVES
 from multidomain.objectives.label import J_C
+
+_PAPER = "Chen and Cardie 2018, Multinomial Adversarial Networks for Multi-Domain Text Classification"
+_NO_ADVERSARY: dict[str, Any] = {"paper": _PAPER, "unused": ("lam", "k", "warm_up")}
 
 WARM_UP_ITERATIONS = 25  # of the first epoch
 WARM_UP_UPDATES = 100  # of D, in place of k
@@ -25,16 +30,18 @@ WARM_UP_UPDATES = 100  # of D, in place of k
 class MANSettings(ExtractorSettings):
     """Sizes and hyperparameters; the defaults are those of the paper's appendix."""
 
-    category: Literal["shared-private", "shared", "domain-specific"] = "shared-private"
-    adversary: Literal["nll", "l2"] | None = "nll"
+    category: Literal["shared-private", "shared", "domain-specific"] = Field(
+        "shared-private", description="which features there are: shared-private, shared or domain-specific"
+    )
+    adversary: Literal["nll", "l2"] | None = Field("nll", description="loss of the adversary, if there is one")
     private_hidden: Widths | None = Field(None, description="widths of F_d's hidden layers; by default as 'hidden'")
     shared_size: int = Field(128, ge=1, description="number of shared features")
     private_size: int = Field(64, ge=1, description="number of private features")
     norm: Norm = Field("all-domains", description="rows that are normalised together: all-domains or per-domain")
     lam: float = Field(0.05, ge=0, description="weight of the adversary")
-    k: int = Field(5, ge=1, description="steps of D for one of the others")
+    k: int = Field(5, ge=1, description="steps of D per step of the rest")
     lr: float = Field(1e-4, gt=0, description="learning rate")
-    warm_up: bool = Field(False, description="let D learn before F_s is told of it")
+    warm_up: bool = Field(False, description="more steps of D at the start of training and of each epoch")
 
     @model_validator(mode="after")
     def _adversary_needs_shared_features(self) -> Self:
@@ -42,7 +49,60 @@ class MANSettings(ExtractorSettings):
             raise ValueError("a domain-specific model has no shared features for an adversary")
         return self
 
+    @property
+    def has_shared(self) -> bool:
+        """Tell whether there are shared features."""
+        return self.category != "domain-specific"
 
+    @property
+    def has_private(self) -> bool:
+        """Tell whether there are private features."""
+        return self.category != "shared"
+
+    def of_private(self) -> Self:
+        """Return the settings of the private extractors."""
+        return self if self.private_hidden is None else self.model_copy(update={"hidden": self.private_hidden})
+
+
+@register(
+    "man-nll",
+    "shared and private features, an adversary with the NLL loss",
+    paper=_PAPER,
+    fixed={"adversary": "nll"},
+)
+@register(
+    "man-l2",
+    "shared and private features, an adversary with the least-squares loss",
+    paper=_PAPER,
+    fixed={"adversary": "l2"},
+)
+@register(
+    "sp",
+    "shared and private features, no adversary",
+    fixed={"adversary": None, "category": "shared-private"},
+    **_NO_ADVERSARY,
+)
+@register(
+    "mlp",
+    "one network for all domains (category 'shared') or one for each ('domain-specific')",
+    fixed={"adversary": None},
+    defaults={"category": "shared"},
+    **_NO_ADVERSARY,
+)
+@register(
+    "cnn",
+    "one convolutional network for each domain (category 'domain-specific') or one for all ('shared')",
+    fixed={"adversary": None, "extractor": "cnn"},
+    defaults={"category": "domain-specific"},
+    **_NO_ADVERSARY,
+)
+@register(
+    "bilstm",
+    "one recurrent network for each domain (category 'domain-specific') or one for all ('shared')",
+    fixed={"adversary": None, "extractor": "bilstm"},
+    defaults={"category": "domain-specific"},
+    **_NO_ADVERSARY,
+)
 class MAN(NetworkMethod):
     """Multinomial Adversarial Network for multi-domain text classification.
 
@@ -67,6 +127,15 @@ class MAN(NetworkMethod):
     within one domain's it blinds D. F_s runs once for all k updates of D, during which it does not change.
     ``warm_up`` is in the authors' code and not in the paper: 100 updates of D in place of k in the first
     25 iterations and at the start of each epoch.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts = ["a fine pan", "a poor pan", "a fine book", "a poor book"] * 12
+    >>> labels, domains = ["good", "bad"] * 24, ["pans", "pans", "books", "books"] * 12
+    >>> model = MultiDomainClassifier("man-nll", lr=0.01, hidden=(16,), max_epochs=12, random_state=0)
+    >>> model.fit(texts, labels, domains=domains).predict(["such a fine pan"], domains=["pans"])
+    array(['good'], dtype='<U4')
     """
 
     settings_type = MANSettings
@@ -74,18 +143,26 @@ class MAN(NetworkMethod):
 
     def __init__(self, task: Task, settings: MANSettings):
         super().__init__(task, settings)
-        s, N = settings, len(task.domains)
-        shared, private = s.category != "domain-specific", s.category != "shared"
-        if not shared:
-            task.check_labels_everywhere()
-        self.F_s = s.make(1, task.n_inputs, s.shared_size) if shared else None
-        self.F_d = s.make(len(task.labelled), task.n_inputs, s.private_size, s.private_hidden) if private else None
-        self.C = Head(s.shared_size * shared + s.private_size * private, task.n_classes, s.dropout, s.norm)
-        # One domain alone has nothing to adapt: D would have a single answer.
-        self.D = Head(s.shared_size, N, s.dropout, s.norm) if s.adversary and N > 1 else None
+        s, N, N_1 = settings, len(task.domains), len(task.labelled)
+        if not s.has_shared:
+            check_labels_everywhere(task)
+        self.F_s = s.make(1, task.n_inputs, s.shared_size) if s.has_shared else None
+        self.F_d = s.of_private().make(N_1, task.n_inputs, s.private_size) if s.has_private else None
+        size = s.shared_size * s.has_shared + s.private_size * s.has_private
+        self.C = Head(size, task.n_classes, s.dropout, s.norm)
+        # With a single domain there is nothing to adapt: D would have one class.
+        has_adversary = s.adversary and N > 1
+        self.D = Head(self.D_input_size(s.shared_size), N, s.dropout, s.norm) if has_adversary else None
         if s.adversary:
             objective = OBJECTIVES[s.adversary]
             self.J_D, self.J_Fs = objective.J_D, objective.J_Fs
+
+    @classmethod
+    def requirements(cls, settings: MANSettings) -> Requirements:
+        has_adversary = settings.adversary is not None
+        return settings.requirements(
+            shared=settings.has_shared, private=settings.has_private, unlabelled_text=has_adversary
+        )
 
     def start_training(self) -> None:
         self.start_optimisers(self.settings.lr, [self.C])
@@ -99,12 +176,14 @@ class MAN(NetworkMethod):
 
         batch = X.sample()  # line 12
         assert batch.y is not None
-        f_s, f_s_of_text = self._shared(batch.x, U)  # lines 13 and 19
+        text = None if self.D is None else U.sample().x  # line 18
+        f_s, f_s_of_text = self._shared(batch.x, text)  # lines 13 and 19
         loss = J_C(self.C(self._with_private(f_s, batch.x)), batch.y)  # lines 14-15
         log["J_C"] = loss.detach()
-        if self.D is not None:  # line 20
+        if self.D is not None and text is not None:  # line 20
             with self.D.frozen():
-                j_Fs = self.J_Fs(self.D(f_s_of_text))
+                read, weight = self.D_input(f_s_of_text, text)
+                j_Fs = self.J_Fs(self.D(read), weight)
             loss = loss + self.settings.lam * j_Fs
             log["J_Fs"] = j_Fs.detach()
         self.descend(loss)  # line 21
@@ -114,10 +193,12 @@ class MAN(NetworkMethod):
         assert self.D is not None
         N = len(self.task.domains)
         with torch.no_grad():  # F_s does not change during the updates of D: one pass serves them all
-            f_s = self._f_s(U.sample(updates).x, updates * N).unflatten(0, (updates, N))
-        for f in f_s:  # (N, B, shared_size)
-            logits = self.D(f)
-            j_D = self.J_D(logits)
+            x = U.sample(updates).x
+            read, weight = self.D_input(self._f_s(x, updates * N), x)
+        for u in range(updates):
+            rows = slice(u * N, (u + 1) * N)
+            logits = self.D(read[rows])  # (N, B, N)
+            j_D = self.J_D(logits, None if weight is None else weight[rows])
             descend([self.optimisers["D"]], j_D)
         correct = logits.argmax(-1) == torch.arange(N, device=logits.device)[:, None]
         return {"J_D": j_D.detach(), "D_accuracy": correct.double().mean()}
@@ -131,14 +212,14 @@ class MAN(NetworkMethod):
         assert self.F_s is not None
         return self.F_s(x).view(mini_batches, -1, self.settings.shared_size)
 
-    def _shared(self, x: SparseBatch, U: Stream) -> tuple[Tensor | None, Tensor | None]:
+    def _shared(self, x: SparseBatch, text: SparseBatch | None) -> tuple[Any, Any]:
         """Shared features of labelled mini-batches and, for the adversary, of text of all domains, in one pass."""
         if self.F_s is None:
             return None, None
         N_1, N = len(self.task.labelled), len(self.task.domains)
-        if self.D is None:
+        if text is None:
             return self._f_s(x, N_1), None
-        f_s = self._f_s(x + U.sample().x, N_1 + N)
+        f_s = self._f_s(x + text, N_1 + N)
         return f_s[:N_1], f_s[N_1:]
 
     def _with_private(self, f_s: Tensor | None, x: SparseBatch) -> Tensor:
@@ -164,11 +245,12 @@ class MAN(NetworkMethod):
         if d in self.task.labelled:
             return self.F_d(x, copy=self.task.labelled.index(d))
         if self.F_s is None:
-            raise self.task.unknown_domain()
+            raise unseen_domain_error(self.task)
         return x.value.new_zeros(1, len(x), self.settings.private_size)
 
-    def shared_features(self, x: SparseBatch) -> Tensor | None:
-        return None if self.F_s is None else self.F_s(x).squeeze(0)
+    def shared_features(self, x: SparseBatch) -> Tensor:
+        assert self.F_s is not None
+        return self.F_s(x).squeeze(0)
 
     def private_features(self, x: SparseBatch, d: int) -> Tensor | None:
         if self.F_d is None or d not in self.task.labelled:

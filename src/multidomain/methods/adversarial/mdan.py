@@ -9,16 +9,32 @@ from pydantic import Field
 from torch import Tensor
 
 from multidomain.methods.adversarial.dann import DANNSettings, SourcesAndTarget
-from multidomain.methods.base import Task
+from multidomain.methods.registry import register
+from multidomain.methods.task import Task
+
+_PAPER = "Zhao et al. 2018, Adversarial Multiple Source Domain Adaptation"
 
 
 class MDANSettings(DANNSettings):
     """As for DANN, and how the sources are combined."""
 
-    combine: Literal["max", "softmax"] = "softmax"
-    gamma: float = Field(10.0, gt=0)
+    combine: Literal["max", "softmax"] = Field("softmax", description="how the losses of the sources are combined")
+    gamma: float = Field(10.0, gt=0, description="sharpness of the soft maximum")
 
 
+@register(
+    "mdan-hmax",
+    "an adversary for each labelled domain; trains on the worst of them",
+    paper=_PAPER,
+    fixed={"combine": "max"},
+    unused=("gamma",),
+)
+@register(
+    "mdan-smax",
+    "an adversary for each labelled domain; trains on all, most on the worst",
+    paper=_PAPER,
+    fixed={"combine": "softmax"},
+)
 class MDAN(SourcesAndTarget):
     r"""Multisource domain adversarial network: one discriminator for each source against the target.
 
@@ -45,6 +61,16 @@ class MDAN(SourcesAndTarget):
     ----------
     As in DANN. In the authors' code the weight mu also slows D down and enters the maximum; here D learns at full
     strength, and the weights of the soft maximum are taken from :math:`\epsilon_d + \lambda \delta_d`.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts = ["a fine pan", "a poor pan", "a fine book", "a poor book"] * 12
+    >>> labels, domains = ["good", "bad"] * 24, ["pans", "pans", "books", "books"] * 12
+    >>> labels[2::4] = labels[3::4] = [None] * 12  # nobody has labelled the books
+    >>> model = MultiDomainClassifier("mdan-smax", lr=0.01, hidden=(16,), max_epochs=12, random_state=0)
+    >>> model.fit(texts, labels, domains=domains).predict(["such a fine pan"], domains=["pans"])
+    array(['good'], dtype=object)
     """
 
     settings_type = MDANSettings

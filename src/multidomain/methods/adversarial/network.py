@@ -10,6 +10,7 @@ from torch.optim import Adam, Optimizer
 
 from multidomain.methods.base import GradientMethod
 from multidomain.nn.extractors.base import Extractor
+from multidomain.nn.sparse import SparseBatch
 
 
 class NetworkMethod(GradientMethod):
@@ -24,11 +25,35 @@ class NetworkMethod(GradientMethod):
         """Return the feature extractors."""
         return [module for module in self.children() if isinstance(module, Extractor)]
 
-    def use_vectors(self, vectors: Tensor) -> None:
+    def use_input_vectors(self, vectors: Tensor) -> None:
         """Let every copy of every extractor start from the same word vectors, shape (words, dimension)."""
         with torch.no_grad():
             for F in self.extractors:
                 F.table.copy_(vectors.repeat(F.copies, 1))
+
+    def D_input(self, f_s: Tensor, x: SparseBatch) -> tuple[Tensor, Tensor | None]:
+        """Return what D reads of mini-batches of several domains, and how much each row counts in its objective.
+
+        Here these are the shared features, and None: all rows count alike. A method whose discriminator reads
+        something else overrides this, and `D_input_size`.
+
+        Parameters
+        ----------
+        f_s
+            Shared features, shape (mini-batches, B, shared size).
+        x
+            The rows themselves, in the same order.
+
+        Returns
+        -------
+        tuple
+            Of shapes (mini-batches, B, size) and (mini-batches, B).
+        """
+        return f_s, None
+
+    def D_input_size(self, shared_size: int) -> int:
+        """Return the size of what D reads."""
+        return shared_size
 
     def start_optimisers(self, lr: float, heads: Sequence[nn.Module]) -> None:
         """Make the optimisers of all extractors and of some heads, which `descend` uses."""
@@ -36,7 +61,7 @@ class NetworkMethod(GradientMethod):
         parameters = [p for module in modules for p in module.parameters()]
         tables = []
         if parameters[0].device.type == "cpu":  # elsewhere the first layer is updated as a whole
-            from multidomain.nn.kernels.row_adam import RowAdam  # here: prediction must not wait for a compiler
+            from multidomain.nn.kernels.row_adam import RowAdam  # imported here: prediction must not load the compiler
 
             learning = [F for F in self.extractors if F.table.requires_grad]
             tables = [F.table for F in learning]

@@ -1,1 +1,1 @@
-"""Linear models of several domains."""
+"""Linear multi-domain models."""

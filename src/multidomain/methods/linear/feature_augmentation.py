@@ -9,25 +9,41 @@ import numpy as np
 from pydantic import Field
 from scipy.sparse import csr_matrix, hstack
 
-from multidomain.methods.base import Task
+from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.linear.base import C_GRID, LinearMethod, Weights, solve_one
+from multidomain.methods.registry import register
+from multidomain.methods.task import Task
 from multidomain.objectives.margin import Loss
 from multidomain.settings import Settings
 
+_PAPER = "Daumé III 2007, Frustratingly Easy Domain Adaptation"
+
 
 class FeatureAugmentationSettings(Settings):
-    """Settings; `C` of None is chosen on development rows."""
+    """Settings; `C` of None is chosen on the dev set."""
 
-    loss: Loss = "lr"
-    C: float | None = Field(None, gt=0)
+    loss: Loss = Field("lr", description="lr or svm")
+    C: float | None = Field(None, gt=0, description="weight of the loss; by default chosen on the dev set")
 
 
+@register(
+    "fa-lr",
+    "logistic regression on features and a copy of them for each domain",
+    paper=_PAPER,
+    fixed={"loss": "lr"},
+)
+@register(
+    "fa-svm",
+    "support vector machine on features and a copy of them for each domain",
+    paper=_PAPER,
+    fixed={"loss": "svm"},
+)
 class FeatureAugmentation(LinearMethod):
-    r"""A linear model on shared features and a copy of them for each domain.
+    r"""A linear model on shared features and a copy of them per domain.
 
-    A document `x` of domain `d` is read as `x` followed by one block for each labelled domain, all zero but for
-    block `d`, which is `x` again:
+    A document `x` of domain `d` becomes `x` followed by one block per labelled domain, all zero except block `d`,
+    which is `x` again:
 
     .. math::
         \min_{w_0, v_d, b} \tfrac12 \|w_0\|^2 + \tfrac12 \sum_d \|v_d\|^2
@@ -47,7 +63,16 @@ class FeatureAugmentation(LinearMethod):
 
     Departures
     ----------
-    Several domains where the paper has a source and a target. The bias of ``fa-svm`` is penalised like a weight.
+    Several domains instead of one source and one target. The bias of ``fa-svm`` is penalised like a weight.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts = ["a fine pan", "a poor pan", "a fine book", "a poor book"] * 12
+    >>> labels, domains = ["good", "bad"] * 24, ["pans", "pans", "books", "books"] * 12
+    >>> model = MultiDomainClassifier("fa-lr", random_state=0)
+    >>> model.fit(texts, labels, domains=domains).predict(["such a fine pan"], domains=["pans"])
+    array(['good'], dtype='<U4')
     """
 
     settings_type = FeatureAugmentationSettings
@@ -60,14 +85,14 @@ class FeatureAugmentation(LinearMethod):
     def candidates(self) -> Sequence[Mapping[str, Any]]:
         return [{"C": C} for C in (C_GRID if self.settings.C is None else [self.settings.C])]
 
-    def solve(self, data: TrainingData, values: Mapping[str, Any]) -> Weights:
+    def solve(self, data: TrainingData, values: Mapping[str, Any], context: FitContext) -> Weights:
         return solve_augmented(self.task, data.labelled, self.settings.loss, values["C"], mu=1.0)
 
 
 def solve_augmented(task: Task, rows: Examples, loss: Loss | Literal["hinge"], C: float, mu: float) -> Weights:
-    """Solve on features divided by the root of `mu`, followed by a copy of them for each labelled domain."""
+    """Solve on features divided by the root of `mu`, followed by an unscaled copy per labelled domain."""
     assert rows.y is not None
-    x, n, share = rows.x.matrix(), task.n_inputs, mu**-0.5
+    x, n, share = rows.x, task.n_inputs, mu**-0.5
     weight, bias = solve_one(loss, _augmented(x, rows.d, task.labelled, share), rows.y, rows.weight, task.n_classes, C)
     blocks = weight.reshape(1 + len(task.labelled), n, task.n_classes)
     out = np.repeat(blocks[:1] * share, 1 + len(task.domains), axis=0)

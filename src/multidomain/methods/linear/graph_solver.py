@@ -1,17 +1,17 @@
-"""Linear models of several domains whose weights are tied by a graph, solved by L-BFGS."""
+"""Linear multi-domain models with graph-regularised weights, solved by L-BFGS."""
 
 from __future__ import annotations
-
-import warnings
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix, hstack
 
-from multidomain.errors import ModelError, MultidomainWarning
-from multidomain.methods.base import Task
+from multidomain.errors import Note, TrainingError
+from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples
 from multidomain.methods.linear.base import Weights
+from multidomain.methods.task import Task
+from multidomain.metrics import two_class_scores
 from multidomain.objectives.margin import MARGIN_LOSSES, Loss
 
 GRADIENT_TOLERANCE = 1e-5
@@ -25,17 +25,17 @@ class TiedWeights:
         J(w, V) = \sum_{d \in \Delta_L} \frac{1}{\sum_i \omega_i} \sum_i \omega_i \ell(y_i, x_i \cdot (w + v_d))
         + \lambda_w \|w\|^2 + \mathrm{tr}(V^\top A V) - p \cdot w
 
-    of global weights `w` and one row :math:`v_d` of `V` for each domain, labelled or not.
+    of global weights `w` and one row :math:`v_d` of `V` per domain, labelled or not.
 
-    The last feature is a constant 1: its weight is the bias. More than two classes are one against the rest, each
-    with weights of its own; :math:`y_i` is 1 for the class and -1 for the others.
+    The last feature is a constant 1: its weight is the bias. More than two classes are one-vs-rest, each with its
+    own weights; :math:`y_i` is 1 for the class and -1 for the others.
 
     Parameters
     ----------
     A
         Positive definite, shape (domains, domains): a penalty on each :math:`v_d` and on differences.
     penalty
-        :math:`\lambda_w`; None leaves `w` out.
+        :math:`\lambda_w`; None drops `w`.
     prior
         `p`, shape (columns, targets), or None.
     """
@@ -45,7 +45,7 @@ class TiedWeights:
     ):
         assert rows.y is not None
         self._task, self._loss, self._A, self._penalty = task, MARGIN_LOSSES[loss], A, penalty
-        x = rows.x.matrix().astype(np.float64)
+        x = rows.x.astype(np.float64)
         x = hstack([x, np.ones((x.shape[0], 1))], format="csr")
         self._n_targets = 1 if task.n_classes == 2 else task.n_classes
         targets = np.where(rows.y[:, None] == np.arange(task.n_classes), 1.0, -1.0)[:, -self._n_targets :]
@@ -81,28 +81,31 @@ class TiedWeights:
                 gradient[0] += slope
         return float(value), gradient.ravel()
 
-    def minimum(self, start: np.ndarray | None = None) -> np.ndarray:
+    def minimum(self, context: FitContext, start: np.ndarray | None = None) -> np.ndarray:
         """Return `w` and `V`, shape (1 + domains, columns + 1, targets), where no partial derivative exceeds 1e-5."""
         first = np.zeros(self._shape) if start is None else start
         options = {"maxiter": 5_000, "maxfun": 10_000, "ftol": 0.0, "gtol": GRADIENT_TOLERANCE, "maxcor": 20}
         result = minimize(self.value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options)
         if not np.isfinite(result.fun):
-            raise ModelError("The solver met numbers that are not finite. Scale the features down, or use tf-idf.")
+            raise TrainingError(
+                "The solver met numbers that are not finite.", "Scale the features down, or use {weighting=tfidf}."
+            )
         steepest = np.abs(result.jac).max()
-        if steepest > 100 * GRADIENT_TOLERANCE:  # rounding can end the search a little earlier
-            warnings.warn(
-                f"The solver stopped before the minimum (largest partial derivative {steepest:.0e}). Scale features "
-                "down, use tf-idf, or regularise more.",
-                MultidomainWarning,
-                stacklevel=2,
+        if steepest > 100 * GRADIENT_TOLERANCE:  # rounding can end the search slightly early
+            context.note(
+                Note(
+                    f"The solver stopped before the minimum (largest partial derivative {steepest:.0e}).",
+                    "Scale features down, use {weighting=tfidf}, or regularise more.",
+                    kind="not-converged",
+                )
             )
         return result.x.reshape(self._shape)
 
     def weights(self, theta: np.ndarray, unknown: np.ndarray) -> Weights:
-        """Return the scores' weights; `unknown` (columns + 1, targets) are those of domains not in training."""
+        """Return the `Weights`; `unknown` (columns + 1, targets) are those for domains not in training."""
         total = np.concatenate([unknown[None], theta[0] + theta[1:]])
         if self._n_targets == 1:
-            total = np.concatenate([-total, total], axis=2) / 2
+            total = two_class_scores(total[..., 0])
         return Weights(total[:, :-1], total[:, -1])
 
 

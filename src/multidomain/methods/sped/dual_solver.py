@@ -42,7 +42,7 @@ def solve_two_views(
     cost
         The weights c of the rows, above 0.
     private
-        mu: how far private weights may go, 0 for none.
+        mu: variance of private relative to shared weights, 0 for none.
     """
     x = csr_matrix(sparse)
     w = np.zeros((1 + n_domains, x.shape[1]), dtype=np.float32)

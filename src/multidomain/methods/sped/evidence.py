@@ -1,4 +1,4 @@
-"""How much a feature says about the class."""
+"""Log-count ratios: how strongly a feature indicates a class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from multidomain.methods.data import Examples
 
 
 def class_evidence(rows: Examples, n_classes: int, smoothing: float = 1.0) -> np.ndarray:
-    r"""Return for each column how unevenly it is spread over the classes, shape (columns,).
+    r"""Return the largest absolute log-count ratio of each column over the classes, shape (columns,).
 
     .. math::
         r_j = \max_c \left| \log \frac{p_{jc} / \sum_i p_{ic}}{q_{jc} / \sum_i q_{ic}} \right|, \qquad
@@ -16,14 +16,14 @@ def class_evidence(rows: Examples, n_classes: int, smoothing: float = 1.0) -> np
         q_{jc} = 2 \alpha (1 - \pi_c) + \sum_{i : y_i \ne c} \omega_i [x_{ij} \ne 0]
 
     where :math:`\pi_c` is the share of all values that are not 0 which class `c` has: a column that occurs in no
-    labelled row has no evidence, however large the classes are. Without rows of two classes no column has any.
+    labelled row has the ratio 0, whatever the class prior. Without rows of two classes all ratios are 0.
 
     References
     ----------
     S. Wang and C. D. Manning. Baselines and Bigrams: Simple, Good Sentiment and Topic Classification. ACL 2012.
     """
     assert rows.y is not None
-    present = (rows.x.matrix() != 0).astype(np.float64)
+    present = (rows.x != 0).astype(np.float64)
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     in_class = (rows.y[:, None] == np.arange(n_classes)) * weight[:, None]  # (rows, classes)
     p, q = present.T @ in_class, present.T @ (weight[:, None] - in_class)  # (columns, classes)

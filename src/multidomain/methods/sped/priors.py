@@ -1,4 +1,4 @@
-"""Answers that have given class shares."""
+"""Distribution alignment: predictions with a given class prior."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _ENOUGH = 50  # beyond this a probability is 0 or 1
 
 
 def match_shares(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    r"""Return logits whose mean probabilities are given class shares: one number is added to the logits of each class.
+    r"""Return logits whose mean probabilities equal a class prior, by adding one bias per class.
 
     .. math:: \frac1n \sum_i \mathrm{softmax}(z_i + b)_c = \pi_c \quad \text{for all } c
 
-    solved for one class after the other until it holds for all. A class of share 0 is never the answer.
+    solved for one class after the other until it holds for all. A class of prior 0 is never predicted.
 
     References
     ----------

@@ -1,37 +1,65 @@
-"""What every feature extractor is: several copies of one shape, and a large table of which a batch reads few rows."""
+"""Base of feature extractors: several copies of one network, and a large table of which a batch reads few rows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from multidomain.nn.dropout import dropout
 from multidomain.nn.sparse import SparseBatch
+from multidomain.registry import Registry
 
-if TYPE_CHECKING:
-    from multidomain.nn.kernels.row_adam import RowAdam
+
+class RowOptimiser(Protocol):
+    """An optimiser that defers row updates until the rows are read."""
+
+    def refresh(self, p: Tensor, rows: Tensor) -> None:
+        """Bring some rows of a parameter up to date."""
+        ...
 
 
 class Extractor(nn.Module, ABC):
-    """From documents to feature vectors; F_s is one copy, the F_d of all labelled domains are a copy each.
+    """From documents to feature vectors; F_s is a single copy, F_d has one copy per labelled domain.
 
     Copy `c` owns rows ``c * n_inputs`` to ``(c + 1) * n_inputs`` of the table.
+
+    Attributes
+    ----------
+    featurizer
+        Name of the featurizer whose rows it reads.
+    devices
+        Device types it runs on; empty for all that torch supports.
     """
+
+    featurizer: ClassVar[str] = "sequences"
+    devices: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, copies: int, n_inputs: int):
         super().__init__()
         self.copies = copies
         self.n_inputs = n_inputs
-        self.row_optimiser: RowAdam | None = None  # updates the table, if there is one for it alone
+        self.row_optimiser: RowOptimiser | None = None  # updates the table, if it has an optimiser of its own
+
+    @classmethod
+    @abstractmethod
+    def from_settings(cls, settings: Any, copies: int, n_inputs: int, n_outputs: int, **options: Any) -> Self:
+        """Return an extractor with the sizes from a method's settings.
+
+        Parameters
+        ----------
+        options
+            The options the extractor was registered with.
+        """
 
     @property
     @abstractmethod
     def table(self) -> nn.Parameter:
-        """Return the first layer's rows: of weights, or word vectors."""
+        """Return the rows of the first layer: weights or word vectors."""
 
     @abstractmethod
     def forward(self, x: SparseBatch, copy: int | None = None) -> Tensor:
@@ -40,18 +68,18 @@ class Extractor(nn.Module, ABC):
         Parameters
         ----------
         x
-            Equally many rows for each copy, those of copy 0 first; or any rows for one `copy`.
+            The same number of rows for each copy, copy 0 first; or any rows for a single `copy`.
         copy
             Run only this copy.
 
         Returns
         -------
         Tensor
-            Shape (copies, rows of each, n_outputs); the first dimension is 1 when `copy` is given.
+            Shape (copies, rows per copy, n_outputs); the first dimension is 1 if `copy` is given.
         """
 
     def _in_table(self, x: SparseBatch, copy: int | None) -> SparseBatch:
-        """Return the rows with their columns as rows of the table, brought up to date if training may need that."""
+        """Return the batch with columns mapped to table rows, which are brought up to date if training requires it."""
         if copy is not None:
             x = replace(x, index=x.index + copy * self.n_inputs)
         elif self.copies > 1:
@@ -66,15 +94,19 @@ class Extractor(nn.Module, ABC):
         return self.training and self.row_optimiser is not None
 
 
+WORD_SETTINGS = ("dimension", "tune_vectors")
+"""Settings of all extractors that read token sequences."""
+
+
 class WordExtractor(Extractor):
-    """Base of extractors that read words in their order: word vectors of each copy, and at the end a linear layer.
+    """Base of extractors that read token sequences: word vectors per copy, and a final linear layer.
 
     Parameters
     ----------
     copies
-        How many independent networks.
+        Number of independent networks.
     n_inputs, dimension
-        Words, and the length of their vectors.
+        Vocabulary size, and word vector dimension.
     width, n_outputs
         Inputs and outputs of the linear layer.
     dropout
@@ -93,13 +125,13 @@ class WordExtractor(Extractor):
         return self.vectors
 
     def _features(self, h: Tensor, copy: int | None) -> Tensor:
-        """Dropout, the linear layer and ReLU, on a batch of shape (copies, rows of each, width)."""
+        """Dropout, the linear layer and ReLU, on a batch of shape (copies, rows per copy, width)."""
         h = dropout(h, self.dropout, self.training)
         return torch.baddbmm(of_copy(self.bias, copy), h, of_copy(self.weight, copy)).relu()
 
 
 def of_copy(parameter: Tensor, copy: int | None) -> Tensor:
-    """Return the part of a parameter that belongs to one copy, or all of it."""
+    """Return the slice of a parameter for one copy, or all of it."""
     return parameter if copy is None else parameter[copy : copy + 1]
 
 
@@ -107,3 +139,39 @@ def uniform(*shape: int, fan_in: int) -> nn.Parameter:
     """Initialise as `torch.nn.Linear` does."""
     bound = fan_in**-0.5
     return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+
+
+@dataclass(frozen=True)
+class ExtractorEntry:
+    """A registered extractor.
+
+    Attributes
+    ----------
+    uses
+        Settings of the method that affect it.
+    options
+        Further arguments to `from_settings`.
+    """
+
+    name: str
+    summary: str
+    extractor: type[Extractor]
+    uses: tuple[str, ...]
+    options: dict[str, Any]
+
+
+Extractors = TypeVar("Extractors", bound=type[Extractor])
+
+EXTRACTORS: Registry[ExtractorEntry] = Registry("extractor", __package__, "multidomain.extractors")
+
+
+def register(
+    name: str, summary: str, *, uses: tuple[str, ...] = (), **options: Any
+) -> Callable[[Extractors], Extractors]:
+    """Register an extractor under a name; decorates its class. See `ExtractorEntry`."""
+
+    def registered(extractor: Extractors) -> Extractors:
+        EXTRACTORS.add(name, ExtractorEntry(name, summary, extractor, uses, options))
+        return extractor
+
+    return registered

@@ -1,30 +1,33 @@
-"""Convolutional networks over words as feature extractors."""
+"""CNN feature extractors over token sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from multidomain.nn.extractors.base import WordExtractor, of_copy, uniform
-from multidomain.nn.kernels.conv_pool import conv_pool
+from multidomain.nn.extractors.base import WORD_SETTINGS, WordExtractor, of_copy, register, uniform
 from multidomain.nn.sparse import SparseBatch
 
 
+@register("cnn", "convolutional network", uses=(*WORD_SETTINGS, "kernel_sizes", "filters"))
 class CNNExtractor(WordExtractor):
-    """`copies` convolutional networks of one shape, each with word vectors of its own.
+    """`copies` CNNs of the same shape, each with its own word vectors.
 
-    Word vectors, filters of several sizes, the maximum over time, ReLU, dropout, a linear layer, ReLU (Kim 2014, with
-    the sizes of MAN's appendix). Documents have any lengths: nothing is padded.
+    Word vectors, filters of several sizes, max-over-time pooling, ReLU, dropout, a linear layer, ReLU (Kim 2014, with
+    the sizes from MAN's appendix). Documents may have any length: nothing is padded.
 
     Parameters
     ----------
     copies, n_inputs, dimension, n_outputs, dropout
         As for `WordExtractor`.
     sizes, filters
-        Kernel sizes, and the number of filters of each.
+        Kernel sizes, and the number of filters per size.
     """
+
+    devices = ("cpu",)
 
     def __init__(
         self,
@@ -43,7 +46,14 @@ class CNNExtractor(WordExtractor):
         biases = [uniform(copies, 1, filters, fan_in=size * dimension) for size in sizes]
         self.filter_bias = nn.Parameter(torch.cat([bias.detach() for bias in biases], dim=2))
 
+    @classmethod
+    def from_settings(cls, settings: Any, copies: int, n_inputs: int, n_outputs: int, **options: Any) -> Self:
+        s = settings
+        return cls(copies, n_inputs, s.dimension, s.kernel_sizes, s.filters, n_outputs, s.dropout)
+
     def forward(self, x: SparseBatch, copy: int | None = None) -> Tensor:
+        from multidomain.nn.kernels.conv_pool import conv_pool  # here: other extractors need not wait for a compiler
+
         filters = of_copy(self.filters, copy)
         pooled = conv_pool(self._in_table(x, copy), self.vectors, filters, self.sizes, self._learns_by_rows)
         pooled = pooled.view(len(filters), -1, pooled.shape[-1])

@@ -1,13 +1,14 @@
-"""Recurrent networks over words as feature extractors."""
+"""LSTM feature extractors over token sequences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from multidomain.nn.extractors.base import WordExtractor, uniform
+from multidomain.nn.extractors.base import WORD_SETTINGS, WordExtractor, register, uniform
 from multidomain.nn.kernels.recurrence import lstm_states
 from multidomain.nn.kernels.row_sum import row_sum, row_sum_with_row_gradient
 from multidomain.nn.sparse import SparseBatch
@@ -15,23 +16,32 @@ from multidomain.nn.sparse import SparseBatch
 _MOST_PLACES = 4  # for each word, in a batch of all copies
 
 
+@register("lstm", "recurrent network", uses=(*WORD_SETTINGS, "state"))
+@register("bilstm", "recurrent network in both directions", uses=(*WORD_SETTINGS, "state"), both_directions=True)
+@register(
+    "bilstm-attention",
+    "recurrent network in both directions, with attention",
+    uses=(*WORD_SETTINGS, "state"),
+    both_directions=True,
+    attention=True,
+)
 class LSTMExtractor(WordExtractor):
-    r"""`copies` recurrent networks of one shape, each with word vectors of its own.
+    r"""`copies` LSTMs of the same shape, each with its own word vectors.
 
-    Word vectors, an LSTM in one direction or both, dropout, a linear layer, ReLU. What goes on is the last state of
-    each direction or, with attention, the mean of all states weighted by
+    Word vectors, an LSTM in one or both directions, dropout, a linear layer, ReLU. The LSTM's output is the last state
+    of each direction or, with attention, the mean of all states weighted by
 
     .. math:: \alpha_t = \mathrm{softmax}_t(u \cdot h_t)
 
-    with a learnt vector `u` (dot-product attention). All copies and directions take a step together, unless the texts
-    of some are so much longer that most of that would be padding. An empty document is a single unknown word.
+    with a learnt vector `u` (dot-product attention). All copies and directions run in one batch, unless some texts
+    are so much longer that most of it would be padding. An empty document counts as a single unknown word.
 
     Parameters
     ----------
     copies, n_inputs, dimension, n_outputs, dropout
         As for `WordExtractor`.
     hidden
-        Width of the state of each direction.
+        State size per direction.
     """
 
     def __init__(
@@ -54,9 +64,13 @@ class LSTMExtractor(WordExtractor):
         self.gate_bias = uniform(copies, directions, 1, gates, fan_in=hidden)
         self.attention = uniform(copies, width, fan_in=width) if attention else None
 
+    @classmethod
+    def from_settings(cls, settings: Any, copies: int, n_inputs: int, n_outputs: int, **options: Any) -> Self:
+        return cls(copies, n_inputs, settings.dimension, settings.state, n_outputs, settings.dropout, **options)
+
     def forward(self, x: SparseBatch, copy: int | None = None) -> Tensor:
         words = self._in_table(_with_a_word(x), copy)
-        # Each word is a row of its own, so that the vectors' gradients come by rows like those of all tables.
+        # Each word is its own row, so that the vectors get row gradients like every other table.
         one_by_one = SparseBatch(
             words.index, words.value, torch.arange(len(words.index) + 1, device=words.index.device)
         )
@@ -68,9 +82,9 @@ class LSTMExtractor(WordExtractor):
         return self._features(summaries.view(len(copies), -1, summaries.shape[1]), copy)
 
     def _summaries(self, words: SparseBatch, vectors: Tensor, copies: range) -> Tensor:
-        """One vector for each document, shape (documents, width)."""
+        """Return one vector per document, shape (documents, width)."""
         parameters = (self.input_weight, self.state_weight, self.gate_bias)
-        W, U, b = (p[copies.start : copies.stop].flatten(0, 1) for p in parameters)  # one for each copy and direction
+        W, U, b = (p[copies.start : copies.stop].flatten(0, 1) for p in parameters)  # one per copy and direction
         order = _Order.of(words, len(copies), directions=len(W) // len(copies))
         if len(copies) > 1 and len(order.word) > _MOST_PLACES * order.place.numel():
             each = len(words) // len(copies)
@@ -86,14 +100,14 @@ class LSTMExtractor(WordExtractor):
 
 @dataclass(frozen=True)
 class _Order:
-    """In which order networks read the words of their documents.
+    """The order in which the networks read the words of their documents.
 
     Attributes
     ----------
     widths
-        How many documents of each network have a word at each step.
+        Number of documents per network that have a word at each step.
     word
-        The word that each network reads in each place; any word where it has fewer documents left.
+        The word that each network reads at each position; arbitrary where it has fewer documents left.
     place
         Where each word is read in each direction, shape (words, directions).
     last
@@ -107,12 +121,12 @@ class _Order:
 
     @classmethod
     def of(cls, words: SparseBatch, copies: int, directions: int) -> _Order:
-        """Order documents, equally many for each copy, by their lengths."""
+        """Order documents, the same number per copy, by length."""
         lengths, document = words.offset.diff(), words.row_of_value
         longest_first = lengths.view(copies, -1).argsort(dim=1, descending=True, stable=True)
         rank = longest_first.argsort(dim=1).flatten()
         longest = lengths.view(copies, -1).gather(1, longest_first).amax(dim=0)
-        at_end = longest.bincount()  # how many end after so many words
+        at_end = longest.bincount()  # how many end at each length
         widths = len(longest) - at_end.cumsum(0)[:-1]
         start = widths.cumsum(0) - widths
 
@@ -138,7 +152,7 @@ def _attended(h: Tensor, words: SparseBatch, attention: Tensor) -> Tensor:
 
 
 def _with_a_word(x: SparseBatch) -> SparseBatch:
-    """Return the rows with word 0, the unknown one, in each that has none."""
+    """Return the batch with word 0, the unknown word, in each empty row."""
     lengths = x.offset.diff()
     if (lengths > 0).all():
         return x

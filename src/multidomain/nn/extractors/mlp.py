@@ -1,35 +1,39 @@
-"""Multilayer perceptrons as feature extractors."""
+"""MLP feature extractors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from multidomain.nn.dropout import dropout
-from multidomain.nn.extractors.base import Extractor, of_copy, uniform
+from multidomain.nn.extractors.base import Extractor, of_copy, register, uniform
 from multidomain.nn.kernels.row_sum import row_sum, row_sum_with_row_gradient
 from multidomain.nn.sparse import SparseBatch
 
 
+@register("mlp", "multilayer perceptron", uses=("hidden", "private_hidden"))
 class MLPExtractor(Extractor):
-    """`copies` multilayer perceptrons of one shape, run side by side on sparse rows.
+    """`copies` multilayer perceptrons of the same shape, batched over sparse rows.
 
-    Dropout before each layer, ReLU after each, the last included (decision 7). The first layer is a
-    weighted sum of the weight rows of the columns that occur, so its cost follows the number of
+    Dropout before each layer, ReLU after each, including the last (decision 7). The first layer is a
+    weighted sum of the weight rows of the non-zero columns, so its cost is linear in the number of
     non-zeros; the later layers of all copies are one batched product.
 
     Parameters
     ----------
     copies
-        How many independent perceptrons: 1 for F_s, the number of labelled domains for F_d.
+        Number of independent perceptrons: 1 for F_s, the number of labelled domains for F_d.
     n_inputs, hidden, n_outputs
-        Width of the sparse input, of the hidden layers, of the feature vector.
+        Widths of the sparse input, the hidden layers and the feature vector.
     dropout
         Probability of dropping an input of any layer.
     """
+
+    featurizer = "ngrams"
 
     def __init__(self, copies: int, n_inputs: int, hidden: Sequence[int], n_outputs: int, dropout: float):
         super().__init__(copies, n_inputs)
@@ -40,6 +44,10 @@ class MLPExtractor(Extractor):
         deeper = list(pairwise(sizes[1:]))
         self.weights = nn.ParameterList(uniform(copies, a, b, fan_in=a) for a, b in deeper)
         self.biases = nn.ParameterList(uniform(copies, 1, b, fan_in=a) for a, b in deeper)
+
+    @classmethod
+    def from_settings(cls, settings: Any, copies: int, n_inputs: int, n_outputs: int, **options: Any) -> Self:
+        return cls(copies, n_inputs, settings.hidden, n_outputs, settings.dropout)
 
     @property
     def table(self) -> nn.Parameter:

@@ -1,1 +1,1 @@
-"""Fast inner loops; each has a plain torch form beside it that a test holds equal."""
+"""Fast inner loops; each has a plain torch equivalent that a test compares it with."""

@@ -9,8 +9,8 @@ import numba
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function, and keep the compiled code where that is possible."""
+    """Compile a function, and cache the compiled code if possible."""
     try:
         return numba.njit(error_model="numpy", cache=True)(function)
-    except RuntimeError:  # no folder to keep the compiled code in: compile in each process
+    except RuntimeError:  # no folder for the cache: compile in each process
         return numba.njit(error_model="numpy")(function)

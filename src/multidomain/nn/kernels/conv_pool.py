@@ -1,8 +1,8 @@
-"""Convolution over words, then the maximum over time: the first layer of the CNN, on documents of any lengths.
+"""Convolution over words, then max-over-time pooling: the first layer of the CNN, on documents of any length.
 
-Each filter's maximum stands at one position of each document. So the forward pass multiplies each distinct word of a
-batch once with all filters, and adds up the rows of neighbouring words; the backward pass works at the positions of the
-maxima alone. Both give what a dense convolution and a maximum give, for about a hundredth of the backward pass's work.
+Each filter has its maximum at one position of each document. So the forward pass multiplies each distinct word of a
+batch once with all filters and sums the rows of neighbouring words; the backward pass only visits the positions of the
+maxima. The results equal those of a dense convolution and maximum, with about a hundredth of the backward work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from multidomain.errors import ConfigError
 from multidomain.nn.kernels.compiled import compiled
 from multidomain.nn.sparse import SparseBatch
 
-_DOCUMENTS_AT_A_TIME = 256  # bounds the products of words and filters that are in memory
+_DOCUMENTS_AT_A_TIME = 256  # bounds the memory for products of words and filters
 
 
 def conv_pool(x: SparseBatch, table: Tensor, filters: Tensor, sizes: tuple[int, ...], learns_words: bool) -> Tensor:
@@ -26,20 +26,20 @@ def conv_pool(x: SparseBatch, table: Tensor, filters: Tensor, sizes: tuple[int, 
     Parameters
     ----------
     x
-        Documents as words in their order (`index`); equally many for each copy of the filters, those of copy 0 first.
+        Documents as token sequences (`index`); the same number per copy of the filters, copy 0 first.
     table
         Word vectors, shape (words, dimension); `x.index` are its rows.
     filters
-        Shape (copies, sum(sizes), n, dimension): for each kernel size its positions, one after the other, and for each
-        position n filters.
+        Shape (copies, sum(sizes), n, dimension): the positions of each kernel size in turn, with n filters per
+        position.
     sizes
-        Kernel sizes. A document shorter than a kernel is as if it went on with words of zeros.
+        Kernel sizes. A document shorter than a kernel is treated as zero-padded.
     learns_words
-        Leave the gradient of the word vectors in ``table.row_gradient``, as `row_sum_with_row_gradient` does. Without
-        it a table that requires a gradient gets a dense one.
+        Store the gradient of the word vectors in ``table.row_gradient``, as `row_sum_with_row_gradient` does.
+        Otherwise a table that requires a gradient gets a dense one.
     """
     if table.device.type != "cpu":
-        raise ConfigError("The CNN runs on the CPU only. Use --device cpu, or another extractor.")
+        raise ConfigError("The CNN runs on the CPU only.", "Use {device=cpu}, or another extractor.")
     return _ConvPool.apply(filters, table, x, sizes, learns_words)
 
 
@@ -94,7 +94,7 @@ class _ConvPool(torch.autograd.Function):
 
 
 def _blocks(n_rows: int, copies: int) -> list[tuple[int, int, int]]:
-    """Copy, first and last document of what is computed at a time."""
+    """Return copy, first and last document of each block to compute."""
     each = n_rows // copies
     size = min(each, _DOCUMENTS_AT_A_TIME) or 1
     return [
@@ -105,7 +105,7 @@ def _blocks(n_rows: int, copies: int) -> list[tuple[int, int, int]]:
 
 
 def _added(named: list[Tensor], gradients: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Gradient rows of several blocks, each table row once, ascending."""
+    """Sum the gradient rows of several blocks: each table row once, ascending."""
     if len(named) == 1:
         return named[0], gradients[0]
     rows, place = torch.unique(torch.cat(named), return_inverse=True)
@@ -115,7 +115,7 @@ def _added(named: list[Tensor], gradients: list[Tensor]) -> tuple[Tensor, Tensor
 
 @compiled
 def _largest(products, word, offset, sizes, n, out, at):  # type: ignore[no-untyped-def]
-    """Fill in the largest sum of a filter's products over a document's positions, and where it is."""
+    """Fill in the largest sum of a filter's products over a document's positions, and its position."""
     sums = np.empty(n, products.dtype)
     for d in range(len(offset) - 1):
         begin, end = offset[d], offset[d + 1]
@@ -140,7 +140,7 @@ def _largest(products, word, offset, sizes, n, out, at):  # type: ignore[no-unty
 
 @compiled
 def _scatter(gradient, at, word, offset, sizes, vectors, filters, d_words, d_filters):  # type: ignore[no-untyped-def]
-    """Add up the gradients of words and filters at the positions of the maxima."""
+    """Accumulate the gradients of words and filters at the positions of the maxima."""
     n = filters.shape[1]
     for d in range(len(offset) - 1):
         begin, end = offset[d], offset[d + 1]

@@ -1,4 +1,4 @@
-"""Long short-term memory of several networks at once, with a backward pass of its own."""
+"""LSTM over several networks at once, with a custom backward pass."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def lstm_states(x: Tensor, widths: Sequence[int], W: Tensor, U: Tensor, b: Tenso
         i, f, o = \sigma(\cdot), \quad g = \tanh(\cdot) \quad \text{of} \quad x_t W + h_{t-1} U + b, \qquad
         c_t = f c_{t-1} + i g, \qquad h_t = o \tanh c_t
 
-    Words stand step by step: `widths[t]` documents of each network, the longest first, have a word at step `t`, so
-    widths never grow. A network may have fewer documents left than that; what is computed in their places is not to
-    be read, and its gradient is zero.
+    Words are ordered by step: `widths[t]` documents of each network, the longest first, have a word at step `t`, so
+    widths never increase. A network may have fewer documents left; values computed at the spare positions must not be
+    read, and their gradient is zero.
 
     Parameters
     ----------
     x
         Shape (K, sum of widths, inputs).
     widths
-        Documents of each network that go on at each step.
+        Number of documents per network that have a word at each step.
     W, U, b
         Shapes (K, inputs, 4 * size), (K, size, 4 * size) and (K, 1, 4 * size); gates in the order i, f, g, o.
     """
@@ -46,7 +46,7 @@ def lstm_states(x: Tensor, widths: Sequence[int], W: Tensor, U: Tensor, b: Tenso
 
 
 def _cell(gates: Tensor, c_before: Tensor | None) -> Tensor:
-    """Turn products into gates, in place, and return what the cell holds."""
+    """Turn products into gates, in place, and return the cell state."""
     size = gates.shape[-1] // 4
     gates[..., : 2 * size].sigmoid_()
     gates[..., 2 * size : 3 * size].tanh_()
@@ -56,10 +56,10 @@ def _cell(gates: Tensor, c_before: Tensor | None) -> Tensor:
 
 
 class _LSTM(torch.autograd.Function):
-    """The same, with a way back.
+    """The same, with a backward pass.
 
-    Autograd would record some fifteen operations for each step and, for each, make a gradient as large as the whole
-    batch. Here the loop back holds only what depends on the step after it; all else is one product over all words
+    Autograd would record some fifteen operations per step and allocate a gradient as large as the whole batch for
+    each. Here the backward loop only does what depends on the following step; the rest is one product over all words
     (decision 21).
     """
 
@@ -87,12 +87,13 @@ class _LSTM(torch.autograd.Function):
 
 def _gradients(ctx: Any, grad_h: Tensor) -> tuple[Tensor | None, ...]:
     x, W, U, gates, c, tanh_c, h = ctx.saved_tensors
-    first = ctx.widths[0]  # words without a state before them
+    first = ctx.widths[0]  # words without a previous state
     before = torch.cat([torch.arange(s.start, s.stop) for _, s in _steps(ctx.widths) if s] or [torch.arange(0)])
     before = before.to(x.device)
     i, f, g, o = gates.chunk(4, dim=-1)
 
-    # What a gate's input adds to c (of i, f and g) or to h (of o), and c to h.
+    # Derivatives of c with respect to the inputs of i, f and g, of h with respect to that of o, and of h with
+    # respect to c.
     slopes = torch.empty_like(gates)
     to_c, to_h = slopes[..., : 3 * U.shape[1]].unflatten(-1, (3, -1)), slopes[..., 3 * U.shape[1] :]
     torch.mul(g * i, 1 - i, out=to_c[..., 0, :])
@@ -112,7 +113,7 @@ def _gradients(ctx: Any, grad_h: Tensor) -> tuple[Tensor | None, ...]:
         if before_here is not None:
             grad_h[:, before_here].baddbmm_(slopes[:, here], U_back)
             grad_c[:, before_here].addcmul_(grad_c[:, here], f[:, here])
-    products = slopes  # by now, the gradients of the products
+    products = slopes  # now the gradients of the products
     return (
         products @ W.transpose(1, 2) if ctx.needs_input_grad[0] else None,
         None,
@@ -124,9 +125,9 @@ def _gradients(ctx: Any, grad_h: Tensor) -> tuple[Tensor | None, ...]:
 
 @contextmanager
 def _denormals_as_zero() -> Iterator[None]:
-    """Take numbers for 0 that are too small to be held exactly: processors are a hundred times slower with them.
+    """Flush denormals to zero: processors are a hundred times slower with them.
 
-    Gradients fade from step to step, so that those of early words are full of them.
+    Gradients decay from step to step, so those of early words are full of denormals.
     """
     already = bool(torch.tensor(1e-38) * 1e-2 == 0)
     torch.set_flush_denormal(True)
@@ -137,7 +138,7 @@ def _denormals_as_zero() -> Iterator[None]:
 
 
 def _steps(widths: Sequence[int]) -> list[tuple[slice, slice | None]]:
-    """Return where the words of each step stand, and where the words before them, if any."""
+    """Return the slice of the words of each step, and that of the words before them, if any."""
     starts = [0, *accumulate(widths)]
     steps: list[tuple[slice, slice | None]] = [(slice(0, widths[0]), None)]
     for t in range(1, len(widths)):

@@ -1,15 +1,15 @@
-"""Adam for weight matrices of which a step touches few rows, equal to the dense one.
+"""Adam for weight matrices of which a step touches few rows, equal to dense Adam.
 
-A row without a gradient still moves in dense Adam, by its momentum, for some two hundred steps. That movement depends
-on nothing but the row's moments and the number of steps, so it can be made up for when the row is next read. What was
-missed is the sum over the steps t = s + 1, ..., s + n after the last update s,
+In dense Adam a row without a gradient still moves, by its momentum, for some two hundred steps. That movement depends
+only on the row's moments and the number of steps, so it can be caught up when the row is next read. The missed update
+is the sum over the steps t = s + 1, ..., s + n after the last update s,
 
     lr * sum_t (beta1^(t-s) m / (1 - beta1^t)) / (sqrt(beta2^(t-s) v / (1 - beta2^t)) + eps)
         = lr * m * sum_t a_t / (sqrt(v) / z_t + eps) = lr * m * sum_t (a_t z_t) / (sqrt(v) + eps z_t),
 
 a function of sqrt(v) that two terms of the same form, alpha / (sqrt(v) + eps * zeta), match in four moments (the
 two-point Gauss quadrature of the weights a_t z_t at the points z_t). Without eps this is exact; with it, the error is
-far below rounding unless sqrt(v) is of the size of eps.
+far below rounding unless sqrt(v) is of the order of eps.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from torch.optim import Optimizer
 
 from multidomain.nn.kernels.compiled import compiled
 
-_MOST_STEPS = 256  # beta1^256 is 2e-12: what comes later does not move a weight
-_CACHED = 1024  # rows that were last updated in the same step have missed the same
+_MOST_STEPS = 256  # beta1^256 is 2e-12: later steps do not move a weight
+_CACHED = 1024  # rows last updated in the same step have missed the same steps
 
 
 class RowAdam(Optimizer):
     """Adam that reads and writes only the rows of a batch.
 
-    It takes the gradients that `row_sum_with_row_gradient` leaves. Rows must be brought up to date with `refresh`
-    before they are read, and all of them with `settle` before the weights are used elsewhere. CPU only.
+    It uses the gradients stored by `row_sum_with_row_gradient`. Rows must be brought up to date with `refresh` before
+    they are read, and all of them with `flush` before the weights are used elsewhere. CPU only.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class RowAdam(Optimizer):
         for p in self._params():
             self.state[p] = {
                 "step": torch.zeros((), dtype=torch.int64),
-                "updated": torch.zeros(len(p), dtype=torch.int64),  # step in which a row was last up to date
+                "updated": torch.zeros(len(p), dtype=torch.int64),  # step at which a row was last up to date
                 "exp_avg": torch.zeros_like(p),
                 "exp_avg_sq": torch.zeros_like(p),
             }
@@ -58,11 +58,11 @@ class RowAdam(Optimizer):
 
     @torch.no_grad()
     def refresh(self, p: Tensor, rows: Tensor) -> None:
-        """Bring some rows up to date; a row may be named more than once."""
+        """Bring some rows up to date; duplicates are allowed."""
         group, state = self.param_groups[0], self.state[p]
         _make_up(_arrays(p, state), rows.numpy(), int(state["step"]), _adam(group))
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Bring all rows up to date."""
         for p in self._params():
             self.refresh(p, torch.arange(len(p)))
@@ -80,12 +80,12 @@ class RowAdam(Optimizer):
             _update(_arrays(p, state), rows.numpy(), gradient.numpy(), int(state["step"]), _adam(group))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients."""
+        """Clear the gradients."""
         for p in self._params():
             p.row_gradient = None  # type: ignore[attr-defined]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state; unlike the base class, integers stay integers."""
+        """Load a state; unlike in the base class, integers stay integers."""
         for i, p in enumerate(self._params()):
             for name, value in state_dict["state"].get(i, {}).items():
                 self.state[p][name].copy_(value)
@@ -101,7 +101,7 @@ def _adam(group: dict[str, Any]) -> tuple[float, float, float, float]:
 
 @compiled
 def _missed(terms, s, n, adam):  # type: ignore[no-untyped-def]
-    """Fill in the two terms that stand for `n` missed steps after step `s`, and the moments' decay."""
+    """Fill in the two terms that replace `n` missed steps after step `s`, and the decay of the moments."""
     lr, beta1, beta2, eps = adam
     m0, m1, m2, m3 = 0.0, 0.0, 0.0, 0.0
     decay1, decay2, power1, power2 = 1.0, 1.0, beta1**s, beta2**s
@@ -117,7 +117,7 @@ def _missed(terms, s, n, adam):  # type: ignore[no-untyped-def]
         m2 += weight * z * z
         m3 += weight * z * z * z
     spread = m0 * m2 - m1 * m1
-    if spread <= 1e-12 * m0 * m2:  # one point, or points too near to tell apart
+    if spread <= 1e-12 * m0 * m2:  # one point, or points too close to tell apart
         z1, z2, a1, a2 = m1 / m0, m1 / m0, m0, 0.0
     else:
         b = (m1 * m2 - m0 * m3) / spread
@@ -133,7 +133,7 @@ def _missed(terms, s, n, adam):  # type: ignore[no-untyped-def]
 
 @compiled
 def _make_up(arrays, rows, step, adam):  # type: ignore[no-untyped-def]
-    """Apply what rows have missed up to and including `step`."""
+    """Apply the missed updates of rows up to and including `step`."""
     w, m, v, updated = arrays
     cached = np.full(_CACHED, -1, np.int64)
     terms = np.empty((_CACHED, 6), w.dtype)  # alpha and eps * zeta of both terms, beta1^n, beta2^n
@@ -160,10 +160,10 @@ def _make_up(arrays, rows, step, adam):  # type: ignore[no-untyped-def]
 
 @compiled
 def _update(arrays, rows, gradient, step, adam):  # type: ignore[no-untyped-def]
-    """Do Adam's step on rows that are up to date."""
+    """Take an Adam step on rows that are up to date."""
     w, m, v, updated = arrays
     lr, beta1, beta2, eps = adam
-    c = np.empty(7, w.dtype)  # in the weights' own precision, as in dense Adam
+    c = np.empty(7, w.dtype)  # in the weights' precision, as in dense Adam
     c[0], c[1], c[2], c[3] = beta1, 1 - beta1, beta2, 1 - beta2
     c[4], c[5], c[6] = lr / (1 - beta1**step), 1 / math.sqrt(1 - beta2**step), eps
     b1, b1_rest, b2, b2_rest, size, root_scale, small = c

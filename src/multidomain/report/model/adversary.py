@@ -1,4 +1,4 @@
-"""What the adversary did: how much the shared features tell of the domain."""
+"""Domain invariance: how much the shared features reveal about the domain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multidomain.report.model.scores import wilson
 
 
 def adversary_section(run: ModelFolder) -> Html:
-    """Return what a fresh probe can tell about the domain, before training and after."""
+    """Return how well a fresh probe predicts the domain, before and after training."""
     after, before = run.metrics.result.invariance, run.metrics.result.invariance_before
     fought = any("J_D" in epoch.log for curve in run.curves for epoch in curve)
     if after is None:
@@ -30,26 +30,26 @@ def adversary_section(run: ModelFolder) -> Html:
                 figure(
                     bar_chart(
                         apart,
-                        f"How far apart the domains are: {_listed(apart)}, of at most {after.most:.3f} nats.",
+                        f"Divergence of the domains: {_listed(apart)}, of at most {after.most:.3f} nats.",
                         most=after.most,
                         ends=(
-                            "0: cannot be told apart",
-                            f"log {round(1 / after.chance)} = {after.most:.3f}: with certainty",
+                            "0: indistinguishable",
+                            f"log {round(1 / after.chance)} = {after.most:.3f}: fully separable",
                         ),
                     ),
-                    "How far the domains are apart in the shared features: a lower estimate of their Jensen-Shannon "
-                    "divergence, by a discriminator fitted anew on one half of the held-out rows and scored on the "
-                    f"other ({counted(after.rows, 'row')}).",
+                    "Divergence of the domains in the shared features: a lower bound on their Jensen-Shannon "
+                    "divergence, estimated by a new discriminator trained on one half of the held-out rows and scored "
+                    f"on the other ({counted(after.rows, 'row')}).",
                 ),
                 figure(
                     bar_chart(
                         named,
-                        f"How often the probe names the right domain: {_listed(named)}.",
+                        f"Accuracy of the domain probe: {_listed(named)}.",
                         most=1.0,
                         ends=("0%", "100%"),
                         level=(after.chance, f"chance {percent(after.chance)}"),
                     ),
-                    "How often the same probe names the right domain, on average over domains.",
+                    "Accuracy of the same probe at predicting the domain, mean over domains.",
                 ),
                 class_="charts",
             ),
@@ -63,37 +63,37 @@ def _listed(bars: Sequence[Bar]) -> str:
 
 def _how_far(after: Invariance, before: Invariance | None) -> str:
     guess = wilson(after.accuracy, after.rows)
-    said = f"After training, a fresh probe names the domain of held-out rows in {percent(after.accuracy)} of cases"
+    said = f"After training, a fresh probe predicts the domain of held-out rows with {percent(after.accuracy)} accuracy"
     if guess.holds(after.chance):
-        said += f", which {counted(after.rows, 'row')} cannot tell from guessing ({percent(after.chance)}): "
-        said += "the shared features are as good as free of the domain."
+        said += f", not distinguishable from chance ({percent(after.chance)}) on {counted(after.rows, 'row')}: "
+        said += "the shared features are practically domain-invariant."
     else:
-        said += f", where guessing gives {percent(after.chance)}: the shared features still show the domain."
+        said += f", against a chance of {percent(after.chance)}: the shared features still reveal the domain."
     if before is None:
         return said
     change = after.nats - before.nats
     if abs(change) < 0.0005:
-        return f"{said} The domains are as far apart as they were before training, {before.nats:.3f} nats."
+        return f"{said} The divergence of the domains is the same as before training, {before.nats:.3f} nats."
     way = "closer together" if change < 0 else "further apart"
-    return f"{said} Training has brought the domains {way}, from {before.nats:.3f} to {after.nats:.3f} nats."
+    return f"{said} Training moved the domains {way}, from {before.nats:.3f} to {after.nats:.3f} nats."
 
 
 def _who(fought: bool) -> str:
     if fought:
         return (
-            "This is what the adversary and learning the labels did together; a run without the adversary (for MAN: "
-            "--set lam=0) shows the adversary's share."
+            "This is the joint effect of the adversary and of supervised training; compare with a run without the "
+            "adversary (for MAN: lam = 0) to isolate the adversary's effect."
         )
-    return "There was no adversary in this training: this is what learning the labels alone did to the features."
+    return "Training used no adversary: this is the effect of supervised training alone."
 
 
 def _why_not_measured(run: ModelFolder) -> str:
     if run.held_out.shared is None:
         return (
-            f"Not measured: {run.model.method_name}, with these settings, has no shared features that an adversary "
-            "could work on."
+            f"Not measured: {run.model.method_name}, with these settings, has no shared features that a probe could "
+            "read."
         )
     return (
-        "Not measured: a probe needs at least two domains with 8 held-out rows in each. Hold more rows out, or leave "
-        "small domains out."
+        "Not measured: a probe needs at least two domains with 8 held-out rows in each. Hold out more rows, or drop "
+        "small domains."
     )

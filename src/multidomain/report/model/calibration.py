@@ -1,4 +1,4 @@
-"""Whether the model is as often right as it says."""
+"""Calibration: whether the model's confidence matches its accuracy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Calibration:
-    """Answers in bins by their confidence.
+    """Predictions binned by confidence.
 
     Attributes
     ----------
     error
         Expected calibration error.
     by_chance
-        About what the error would be on as many rows if the confidence were right.
+        Roughly the error that a perfectly calibrated model would show on as many rows.
     """
 
     bins: tuple[BinDot, ...]
@@ -36,12 +36,12 @@ class Calibration:
 
 
 def calibration(answers: Answers) -> Calibration:
-    r"""Sort answers into bins of confidence, each without its lower and with its upper end.
+    r"""Bin predictions by confidence; a bin excludes its lower edge and includes its upper edge.
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \mathrm{acc}_b - \mathrm{conf}_b \right|
 
-    A bin of n answers, each right with the probability p that it states, differs by
-    :math:`\sqrt{2 \sum p (1 - p) / \pi} / n` on average, by the normal approximation.
+    In a bin of n predictions, each correct with its stated probability p, accuracy and confidence differ by
+    :math:`\sqrt{2 \sum p (1 - p) / \pi} / n` on average (normal approximation).
     """
     edges = np.arange(BINS + 1) / BINS
     number = np.clip(np.searchsorted(edges, answers.confidence) - 1, 0, BINS - 1)
@@ -56,15 +56,17 @@ def calibration(answers: Answers) -> Calibration:
 
 
 def calibration_section(run: ModelFolder) -> Html:
-    """Return the reliability diagram, the histogram of confidence and the error by domain."""
+    """Return the reliability diagram, the confidence histogram and the calibration error by domain."""
     answers = run.answers
     if not len(answers):
         return paragraphs("Not measured: no test row has a label.")
     found = calibration(answers)
     gap = found.confidence - found.accuracy
-    direction = "more" if gap > 0 else "less"
+    direction = "above" if gap > 0 else "below"
     start = min(one.low for one in found.bins)
-    shown = ", ".join(f"{percent(b.confidence, 0)} sure and {percent(b.accuracy.share, 0)} right" for b in found.bins)
+    shown = ", ".join(
+        f"confidence {percent(b.confidence, 0)}, accuracy {percent(b.accuracy.share, 0)}" for b in found.bins
+    )
     return joined(
         [
             paragraphs(
@@ -72,9 +74,9 @@ def calibration_section(run: ModelFolder) -> Html:
                     [
                         "The expected calibration error is ",
                         tag("strong", percent(found.error)),
-                        f". A model whose confidence is right would show about {percent(found.by_chance)} on so many "
-                        f"rows, by chance alone. Over all {counted(len(answers), 'test row')} the model is "
-                        f"{points(gap)} {direction} sure than it is right ({percent(found.confidence)} against "
+                        f". A perfectly calibrated model would show about {percent(found.by_chance)} on this many "
+                        f"rows, by chance alone. Over all {counted(len(answers), 'test row')}, mean confidence is "
+                        f"{points(gap)} {direction} accuracy ({percent(found.confidence)} against "
                         f"{percent(found.accuracy)}).",
                     ]
                 )
@@ -82,34 +84,34 @@ def calibration_section(run: ModelFolder) -> Html:
             tag(
                 "div",
                 figure(
-                    reliability_chart(found.bins, start, f"Reliability diagram. Answers in bins: {shown}."),
-                    "How often answers of a confidence are right, with 95 % intervals. On the dashed line the model is "
-                    "right as often as it says; below it, it is too sure.",
+                    reliability_chart(found.bins, start, f"Reliability diagram. Bins: {shown}."),
+                    "Accuracy by confidence, with 95 % intervals. On the dashed line the model is perfectly "
+                    "calibrated; below it, overconfident; above it, underconfident.",
                 ),
                 figure(
                     histogram(found.bins, start, f"Histogram of confidence over {len(found.bins)} bins."),
-                    "How many answers have which confidence, the probability of the answer that was given.",
+                    "Number of predictions by confidence, the probability of the predicted class.",
                 ),
                 class_="charts",
             ),
             table(
                 "Confidence and accuracy by domain",
-                ["domain", "test rows", "confidence", "right", "difference", "calibration error"],
+                ["domain", "test rows", "confidence", "accuracy", "difference", "calibration error"],
                 [_line(name, calibration(answers.of(name)), len(answers.of(name))) for name in _domains(answers)],
                 "lrrrrr",
                 foot=_line("all rows", found, len(answers)),
             ),
             folded(
-                "How it is computed, and the bins",
+                "Definition, and the bins",
                 paragraphs(
-                    f"The answers are sorted into {BINS} bins of equal width by their confidence. The expected "
-                    "calibration error is the sum over bins of (share of the answers that are in the bin) × |share of "
-                    "them that is right − their mean confidence|. With few rows in a bin it is above 0 even for a "
-                    "perfect model, so compare it only between models on the same rows."
+                    f"Predictions are sorted into {BINS} bins of equal width by confidence. The expected calibration "
+                    "error is the sum over bins of (fraction of the predictions in the bin) × |accuracy − mean "
+                    "confidence|. With few rows in a bin it is above 0 even for a perfectly calibrated model, so only "
+                    "compare models on the same rows."
                 ),
                 table(
                     "Bins of confidence",
-                    ["confidence", "answers", "mean confidence", "right", "95 % interval"],
+                    ["confidence", "predictions", "mean confidence", "accuracy", "95 % interval"],
                     [_bin_line(one) for one in found.bins],
                     "lrrrr",
                 ),

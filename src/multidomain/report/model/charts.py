@@ -30,12 +30,12 @@ _TURNS = 6
 
 
 def whole_percent(share: float) -> str:
-    """Return a share for an axis."""
+    """Format a share for an axis."""
     return f"{100 * share:.0f}%"
 
 
 def short_number(value: float) -> str:
-    """Return a number for an axis."""
+    """Format a number for an axis."""
     return f"{value:.3g}".replace("-", "−")
 
 
@@ -50,7 +50,7 @@ class Measured:
 
 
 def interval_chart(rows: Sequence[Measured], description: str) -> Html:
-    """Draw shares with their intervals, one below the other, and what is had more cheaply as marks beside them."""
+    """Draw shares with their intervals, one per line, with the baselines as extra marks."""
     height, top = 42.0, 8.0
     seen = [v for row in rows for v in (row.interval.low, row.shared, row.majority) if v is not None]
     low = max(0.0, math.floor(min(seen) * 10 - 1e-9) / 10)
@@ -82,18 +82,18 @@ def share_mark(x: float, y: float) -> Html:
 
 
 def shared_mark(x: float, y: float) -> Html:
-    """Return the mark of answers from the shared part alone."""
+    """Return the mark of predictions from the shared part alone."""
     return tag("path", d=f"M{x:.1f} {y - 7:.1f}l7 7l-7 7l-7-7z", class_="shared")
 
 
 def majority_mark(x: float, y: float) -> Html:
-    """Return the mark of always answering the most frequent class."""
+    """Return the mark of the majority-class baseline."""
     return line(x, y - 8, x, y + 8, "majority")
 
 
 @dataclass(frozen=True)
 class Series:
-    """A line of `line_chart`; its class gives colour and width."""
+    """A line of `line_chart`; its CSS class sets colour and width."""
 
     name: str
     values: Sequence[float | None]
@@ -110,16 +110,16 @@ def line_chart(
     level: tuple[float, str] | None = None,
     kept: int | None = None,
 ) -> Html:
-    """Draw how something went from epoch to epoch.
+    """Draw values by epoch.
 
     Parameters
     ----------
     whole
-        The range to show; by default what the values need.
+        Range of the y axis; by default it fits the values.
     level
-        A value to compare with, as a dashed line, and what it is.
+        A reference value, drawn as a dashed line, and its name.
     kept
-        The epoch whose weights were kept, as a dotted line. Epochs count from 1.
+        The epoch whose checkpoint was kept, as a dotted line. Epochs count from 1.
     """
     n = max(len(one.values) for one in series)
     known = [value for one in series for value in one.values if value is not None and math.isfinite(value)]
@@ -141,7 +141,7 @@ def line_chart(
             if n <= 60
         ]
         parts.append(tag("g", tag("path", d=path), *dots, class_=f"series {one.class_}"))
-    if kept:  # words come last, so that no line runs through them
+    if kept:  # text is drawn last, so that no line runs through it
         anchor, shift = ("end", -6) if x(kept) > WIDTH / 2 else ("start", 6)
         parts.append(text(x(kept) + shift, y.end + 3, f"kept: epoch {kept}", anchor, "halo"))
     return canvas(186, description, *parts)
@@ -160,7 +160,7 @@ class Bar:
 def bar_chart(
     bars: Sequence[Bar], description: str, *, most: float, ends: tuple[str, str], level: tuple[float, str] | None = None
 ) -> Html:
-    """Draw values between 0 and the most that is possible, and a value to compare with."""
+    """Draw values between 0 and the maximum, with an optional reference value."""
     height, top = 44.0, 18.0 if level else 6.0
     x, end = Scale(0, most, 10, WIDTH - 10), top + height * len(bars)
     parts = []
@@ -192,20 +192,20 @@ def bar_chart(
 
 
 def scatter(places: np.ndarray, groups: Sequence[tuple[int | None, str, np.ndarray]], description: str) -> Html:
-    """Draw points in the plane.
+    """Draw a scatter plot.
 
     Parameters
     ----------
     places
         Shape (points, 2).
     groups
-        Number of the symbol (None: grey), name, and which points are of the group.
+        Number of the symbol (None: grey), name, and mask of the group's points.
     """
     height = 280.0
     x = Scale(*widened(places[:, 0]), 6, WIDTH - 6)
     y = Scale(*widened(places[:, 1]), height - 6, 6)
     parts: list[Any] = [tag("rect", x=1, y=1, width=WIDTH - 2, height=height - 2, class_="box")]
-    # By turns, a part of each group at a time: else the last group would hide the others.
+    # Interleave the groups, or the last one would hide the others.
     for turn in range(_TURNS):
         for number, name, rows in groups:
             here = places[np.flatnonzero(rows)[turn::_TURNS]]
@@ -218,7 +218,7 @@ def scatter(places: np.ndarray, groups: Sequence[tuple[int | None, str, np.ndarr
 
 @dataclass(frozen=True)
 class BinDot:
-    """Rows of about the same confidence."""
+    """Rows in one confidence bin."""
 
     low: float
     high: float
@@ -228,14 +228,14 @@ class BinDot:
 
 
 def reliability_chart(bins: Sequence[BinDot], start: float, description: str) -> Html:
-    """Draw how often answers of a confidence are right; on the diagonal the confidence is deserved."""
+    """Draw accuracy by confidence; perfect calibration is the diagonal."""
     x, y = Scale(start, 1.0, 46, WIDTH - 12), Scale(0.0, 1.0, 238, 28)
     show = (whole_percent, whole_percent)
-    parts = [axes(x, y, _bin_ticks(start), ticks(0, 1, 5), show, ("confidence", "right"))]
+    parts = [axes(x, y, _bin_ticks(start), ticks(0, 1, 5), show, ("confidence", "accuracy"))]
     parts.append(line(x(start), y(start), x(1), y(1), "level"))
     for one in bins:
         at, accuracy = x(one.confidence), one.accuracy
-        told = f"{one.rows} answers, on average {percent(one.confidence)} sure, {percent(accuracy.share)} right"
+        told = f"{one.rows} predictions: mean confidence {percent(one.confidence)}, accuracy {percent(accuracy.share)}"
         dot = tag("circle", cx=at, cy=y(accuracy.share), r=4.5, class_="share")
         parts.append(
             tag("g", tag("title", told), line(at, y(accuracy.low), at, y(accuracy.high), "interval thin"), dot)
@@ -244,13 +244,13 @@ def reliability_chart(bins: Sequence[BinDot], start: float, description: str) ->
 
 
 def histogram(bins: Sequence[BinDot], start: float, description: str) -> Html:
-    """Draw how many answers have which confidence."""
+    """Draw the number of predictions by confidence."""
     most = max(one.rows for one in bins)
     x, y = Scale(start, 1.0, 46, WIDTH - 12), Scale(0.0, most * 1.05, 238, 28)
     y_ticks = [value for value in ticks(0, most * 1.05) if value == int(value)]
-    parts = [axes(x, y, _bin_ticks(start), y_ticks, (whole_percent, "{:,.0f}".format), ("confidence", "answers"))]
+    parts = [axes(x, y, _bin_ticks(start), y_ticks, (whole_percent, "{:,.0f}".format), ("confidence", "predictions"))]
     for one in bins:
-        told = f"{percent(one.low, 0)} to {percent(one.high, 0)} sure: {one.rows} answers"
+        told = f"confidence {percent(one.low, 0)} to {percent(one.high, 0)}: {one.rows} predictions"
         left, right, top = x(one.low) + 1, x(one.high) - 1, y(one.rows)
         parts.append(
             tag("rect", tag("title", told), x=left, y=top, width=right - left, height=y.start - top, class_="bar")
@@ -263,7 +263,7 @@ def _bin_ticks(start: float) -> list[float]:
 
 
 def share_bar(share: float) -> Html:
-    """Return a small bar for a cell of a table."""
+    """Return a small bar for a table cell."""
     inside = tag("rect", width=100.0, height=8, class_="track") + tag("rect", width=100 * share, height=8, class_="bar")
     return tag("svg", Html(inside), viewBox="0 0 100 8", class_="inline", aria_hidden="true")
 

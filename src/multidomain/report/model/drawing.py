@@ -1,7 +1,7 @@
-"""What all charts share: scales, ticks, axes, symbols and legends.
+"""Shared by all charts: scales, ticks, axes, symbols and legends.
 
-A chart is drawn for the width of a telephone, so that its letters can be read there, and a wide page shows several side
-by side. Colours are classes, which the style sheet fills for light and dark pages.
+A chart is as wide as a phone's screen, so that its text is readable there; a wide page shows several side by side.
+Colours are CSS classes, which the style sheet defines for light and dark pages.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from multidomain.report.model.markup import Html, joined, shortest, tag
 
 WIDTH = 340
 COLOURS = 8
-_SHAPES = 5  # no divisor of the colours: 40 domains before colour and shape are both the same again
+_SHAPES = 5  # coprime to the number of colours: 40 domains before a pair of colour and shape repeats
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to pixels."""
+    """Map values to pixels."""
 
     low: float
     high: float
@@ -32,7 +32,7 @@ class Scale:
 
 
 def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
-    """Return about so many round numbers within a range."""
+    """Return about `wanted` round numbers within a range."""
     rough = (high - low) / wanted
     power = 10 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
@@ -41,7 +41,7 @@ def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
 
 
 def widened(values: Iterable[float]) -> tuple[float, float]:
-    """Return a range that holds the values with some room, and does not make a mountain of the last digit."""
+    """Return a range that holds the values with a margin, wide enough not to exaggerate tiny differences."""
     known = list(values)
     low, high = min(known), max(known)
     least = 0.1 * max(abs(low), abs(high)) or 1.0
@@ -50,13 +50,13 @@ def widened(values: Iterable[float]) -> tuple[float, float]:
 
 
 def canvas(height: float, description: str, *content: Any) -> Html:
-    """Return a drawing; who cannot see it is told the description."""
+    """Return a drawing; the description is its text for screen readers."""
     inside = (tag("title", description), *content)
     return tag("svg", *inside, viewBox=f"0 0 {WIDTH} {shortest(height)}", role="img", class_="chart")
 
 
 def text(x: float, y: float, value: Any, anchor: str = "start", class_: str | None = None) -> Html:
-    """Return words whose start, middle or end is at a place."""
+    """Return a text whose start, middle or end is at (x, y)."""
     return tag("text", value, x=float(x), y=float(y), text_anchor=anchor, class_=class_)
 
 
@@ -73,7 +73,7 @@ def axes(
     show: tuple[Callable[[float], str], Callable[[float], str]],
     names: tuple[str, str],
 ) -> Html:
-    """Return a grid with numbers on it, and what the numbers are."""
+    """Return the grid, the tick labels and the axis titles."""
     parts = []
     for value in y_ticks:
         parts.append(line(x.start, y(value), x.end, y(value), "grid"))
@@ -88,13 +88,13 @@ def axes(
 
 
 def colour(number: int) -> str:
-    """Return the class that gives the colour of a domain or class of things."""
+    """Return the CSS class for the colour of a domain or class."""
     return f"c{number % COLOURS}"
 
 
 def symbols(number: int, places: Iterable[tuple[float, float]], size: float = 2.6) -> str:
-    """Return the path of one symbol at many places; its shape goes with the number, for those who see no colours."""
-    # Each is drawn from its centre: circle, square, triangle, diamond, triangle on its tip.
+    """Return the path of one symbol at many places; its shape follows the number, for colour-blind readers."""
+    # Each is drawn from its centre: circle, square, triangle, diamond, inverted triangle.
     r, far = size, size * 1.3
     shape = (
         f"m{-r:.1f} 0a{r:.1f} {r:.1f} 0 1 0 {2 * r:.1f} 0a{r:.1f} {r:.1f} 0 1 0 {-2 * r:.1f} 0z",
@@ -107,16 +107,16 @@ def symbols(number: int, places: Iterable[tuple[float, float]], size: float = 2.
 
 
 def legend(entries: Iterable[tuple[Html, str]]) -> Html:
-    """Return what the symbols of a chart stand for."""
+    """Return the legend of a chart."""
     items = [tag("li", tag("svg", symbol, viewBox="0 0 18 16", aria_hidden="true"), name) for symbol, name in entries]
     return tag("ul", *items, class_="legend")
 
 
 def symbol_of(number: int) -> Html:
-    """Return the symbol of a thing, for a legend."""
+    """Return the symbol of a domain or class, for a legend."""
     return tag("path", d=symbols(number, [(9, 8)], 4.2), class_=f"dots {colour(number)}")
 
 
 def cut(name: str, letters: int) -> str:
-    """Shorten what would run out of a drawing."""
+    """Truncate a name that would not fit in the drawing."""
     return name if len(name) <= letters else f"{name[: letters - 1].rstrip()}…"

@@ -1,4 +1,4 @@
-"""Reading a model's folder: everything that its report is made from, checked to belong together."""
+"""Reading a model's folder: the inputs of its report, checked for consistency."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from multidomain.data.checks import CorpusSummary
 from multidomain.errors import ModelError
 from multidomain.evaluation.evaluate import Evaluation
 from multidomain.evaluation.invariance import Invariance
+from multidomain.methods.history import Epoch
 from multidomain.model.model import Model
-from multidomain.runs.auto import AutoChoice, read_choice
+from multidomain.runs.choice import AutoChoice
+from multidomain.runs.folder import LOG, METRICS, RunFolder
 from multidomain.runs.predictions import ANSWERS, FEATURES, HeldOutPredictions
-from multidomain.runs.run import LOG, METRICS
-from multidomain.training.callbacks import Epoch
 
 _EPOCH: TypeAdapter[Epoch] = TypeAdapter(Epoch)
-_TRAIN_AGAIN = "Copy the whole folder again, or train again with --overwrite."
+_TRAIN_AGAIN = "Copy the whole folder again, or train again with {overwrite}."
 
 
 class Data(BaseModel):
@@ -35,7 +35,7 @@ class Data(BaseModel):
 
 
 class SplitRecord(BaseModel):
-    """How it was cut."""
+    """How it was split."""
 
     settings: dict[str, Any]
     rule: str
@@ -43,7 +43,7 @@ class SplitRecord(BaseModel):
 
 
 class Result(BaseModel):
-    """What was measured on the weights that were kept."""
+    """What was measured on the kept checkpoint."""
 
     test: Evaluation | None
     invariance: Invariance | None
@@ -55,7 +55,7 @@ class Result(BaseModel):
 
 
 class Metrics(BaseModel):
-    """The file that `train` writes last."""
+    """The contents of the metrics file, which `train` writes last."""
 
     data: Data
     split: SplitRecord
@@ -66,7 +66,7 @@ class Metrics(BaseModel):
 
 
 class Tried(BaseModel):
-    """Values that a method which is fitted at once was fitted with."""
+    """Hyperparameters tried by a method that does not learn in epochs."""
 
     tried: dict[str, Any]
     dev_accuracy: float | None
@@ -74,16 +74,16 @@ class Tried(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Labelled test rows and what the model answered.
+    """Labelled test rows and the model's predictions.
 
     Attributes
     ----------
     lines
-        Where each stands in the file of answers, from 1.
+        Line of each row in the predictions file, from 1.
     labels, answers
-        Numbers of classes.
+        Class codes: the label and the prediction.
     confidence
-        Probability of the answer.
+        Probability of the predicted class.
     """
 
     lines: np.ndarray
@@ -98,7 +98,7 @@ class Answers:
 
     @property
     def correct(self) -> np.ndarray:
-        """Tell for each row whether the answer is right."""
+        """Return, for each row, whether the prediction is correct."""
         return self.labels == self.answers
 
     def where(self, mask: np.ndarray) -> Answers:
@@ -112,12 +112,12 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class ModelFolder:
-    """What is in a model's folder.
+    """The contents of a model's folder.
 
     Attributes
     ----------
     curves
-        Epochs of each network that the log tells of; of an ensemble's networks it may not tell of all.
+        Epochs of each network in the log; the log may not cover every network of an ensemble.
     choice
         How the method was chosen; None if it was given.
     """
@@ -132,14 +132,14 @@ class ModelFolder:
 
     @classmethod
     def read(cls, folder: Path) -> ModelFolder:
-        """Read a folder that `train` wrote; what is missing, damaged or of two different runs is refused."""
+        """Read a folder that `train` wrote; files that are missing, damaged or of different runs are an error."""
         model = Model.load(folder)
         metrics = _metrics(folder / METRICS)
         if metrics.settings.get("method") != model.method_name:
-            raise ModelError(f"{folder / METRICS} is of another run than the model beside it. {_TRAIN_AGAIN}")
+            raise ModelError(f"{folder / METRICS} is from a different run than the model beside it.", _TRAIN_AGAIN)
         curves, tried = _log(folder / LOG, metrics.result)
         files = frozenset(path.name for path in folder.iterdir())
-        choice = read_choice(folder)
+        choice = RunFolder(folder).choice()
         if choice and choice.method != model.method_name:
             choice = None
         read = cls(model, metrics, HeldOutPredictions.load(folder), curves, tried, files, choice)
@@ -153,7 +153,7 @@ class ModelFolder:
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """Return all domains of the corpus; a domain keeps its colour by its place here."""
+        """Return all domains of the corpus; a domain's position here determines its colour."""
         return tuple(self.metrics.summary.domains)
 
     @cached_property
@@ -184,34 +184,34 @@ class ModelFolder:
             or any(len(array) != len(held.featured) for array in features)
             or (len(held.featured) and not 0 <= held.featured.min() <= held.featured.max() < len(held))
         ):
-            raise ModelError(f"{folder / ANSWERS} or {FEATURES} does not fit the model beside it. {_TRAIN_AGAIN}")
+            raise ModelError(f"{folder / ANSWERS} or {FEATURES} does not match the model beside it.", _TRAIN_AGAIN)
         test = self.metrics.result.test
         scored = {score.domain: score.rows for score in test.domains} if test else {}
         if dict(Counter(self.answers.domains)) != scored:
-            raise ModelError(f"{folder / ANSWERS} holds other test rows than {METRICS} has scored. {_TRAIN_AGAIN}")
+            raise ModelError(f"{folder / ANSWERS} and {METRICS} disagree on the test rows.", _TRAIN_AGAIN)
 
 
 def _metrics(path: Path) -> Metrics:
     if not path.exists():
         raise ModelError(
-            f"{path} is missing: the training has not ended, or the model was not made by 'multidomain train', which "
-            "keeps there what a report needs. Go on with the training (--resume), or train again."
+            f"{path} is missing: training has not finished, or the model was not made by 'multidomain train', which "
+            "writes what a report needs.",
+            "Resume the training ({resume}), or train again.",
         )
     try:
-        return Metrics.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return Metrics.model_validate(RunFolder(path.parent).metrics())
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"]))
         raise ModelError(
-            f"{path} cannot be used: '{where}': {fault['msg'].lower()}. It is damaged or of another version of "
-            f"multidomain. {_TRAIN_AGAIN}"
+            f"{path} cannot be used: '{where}': {fault['msg'].lower()}. It is damaged or from another version of "
+            "multidomain.",
+            _TRAIN_AGAIN,
         ) from None
-    except ValueError:
-        raise ModelError(f"{path} is damaged. {_TRAIN_AGAIN}") from None
 
 
 def _log(path: Path, result: Result) -> tuple[tuple[tuple[Epoch, ...], ...], tuple[Tried, ...]]:
-    """Read the log; the epochs of a network are those up to the next that begins anew."""
+    """Read the log; a network's epochs end where the epoch number starts over."""
     curves: list[list[Epoch]] = []
     tried = []
     try:
@@ -224,8 +224,8 @@ def _log(path: Path, result: Result) -> tuple[tuple[tuple[Epoch, ...], ...], tup
             if not curves or epoch.epoch <= curves[-1][-1].epoch:
                 curves.append([])
             curves[-1].append(epoch)
-    except ValueError:  # of JSON, of UTF-8, or of what the line must hold
-        raise ModelError(f"{path} is damaged. {_TRAIN_AGAIN}") from None
+    except ValueError:  # invalid JSON, UTF-8 or fields
+        raise ModelError(f"{path} is damaged.", _TRAIN_AGAIN) from None
     if result.epochs and [len(curve) for curve in curves] != [result.epochs]:
-        raise ModelError(f"{path} does not tell of the {result.epochs} epochs in {METRICS}. {_TRAIN_AGAIN}")
+        raise ModelError(f"{path} does not hold the {result.epochs} epochs of {METRICS}.", _TRAIN_AGAIN)
     return tuple(map(tuple, curves)), tuple(tried)

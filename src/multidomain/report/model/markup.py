@@ -1,4 +1,4 @@
-"""HTML and SVG from Python calls; whatever is not markup already is escaped, and only here."""
+"""HTML and SVG from Python calls; everything that is not `Html` is escaped, and only here."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _VOID = {"meta", "br", "hr", "col"}
-# Neither HTML nor UTF-8 can hold these, and a text may.
+# Not allowed in HTML or UTF-8, but a text may contain them.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 class Html(str):
-    """Text that is markup already."""
+    """A string that is already markup."""
 
 
 def escaped(value: Any) -> Html:
@@ -24,15 +24,15 @@ def escaped(value: Any) -> Html:
 
 
 def joined(parts: Iterable[Any], between: str = "") -> Html:
-    """Put parts one after the other."""
+    """Concatenate parts, escaped where needed."""
     return Html(escaped(between).join(escaped(part) for part in parts))
 
 
 def tag(name: str, /, *children: Any, **attributes: Any) -> Html:
     """Return an element.
 
-    Attributes that are None are left out. ``class_`` is class, other underscores are hyphens, and numbers are rounded
-    to a tenth: nobody sees less than that in a drawing.
+    Attributes that are None or False are omitted. ``class_`` is class, other underscores become hyphens, and numbers
+    are rounded to one decimal, which is enough for a drawing.
     """
     written = []
     for key, value in attributes.items():
@@ -60,14 +60,14 @@ def table(
     foot: Sequence[Any] | None = None,
     class_: str | None = None,
 ) -> Html:
-    """Return a table whose first cells name their rows; it scrolls sideways where it does not fit.
+    """Return a table with row headers in the first column; it scrolls sideways where it does not fit.
 
     Parameters
     ----------
     align
         A letter for each column: ``l`` for words, ``r`` for numbers.
     foot
-        A last row, set apart.
+        The footer row.
     """
     kinds = ["number" if letter == "r" else None for letter in align]
     head = [tag("th", heading, scope="col", class_=kind) for heading, kind in zip(headings, kinds, strict=True)]
@@ -80,7 +80,7 @@ def table(
         tag("tfoot", tag("tr", *_cells(foot, kinds))) if foot else "",
         class_=class_,
     )
-    # A box that scrolls must be reachable by keyboard, and then it needs a name.
+    # Accessibility: a scrollable region must be focusable, and then it needs a label.
     return tag("div", whole, class_="scroll", role="region", tabindex=0, aria_label=caption)
 
 
@@ -96,28 +96,28 @@ def figure(drawing: Html, caption: str, legend: Html | None = None) -> Html:
 
 
 def paragraphs(*texts: Any) -> Html:
-    """Return each text as a paragraph, empty ones left out."""
+    """Return each non-empty text as a paragraph."""
     return joined(tag("p", text) for text in texts if text)
 
 
 def folded(summary: str, *content: Any, opened: bool = False) -> Html:
-    """Return content behind a line that unfolds it."""
+    """Return collapsible content behind a summary line."""
     return tag("details", tag("summary", summary), *content, open=opened)
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """Return ``76.7 %``, or a dash if it is not known."""
+    """Return ``76.7 %``, or a dash for None."""
     return "–" if share is None else f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
 def points(difference: float) -> str:
-    """Return a difference of two shares as ``4.2 points``, without its sign."""
+    """Return the absolute difference of two shares as ``4.2 points``."""
     size = f"{abs(100 * difference):.1f}"
     return f"{size} point{'' if size == '1.0' else 's'}"
 
 
 def listed(names: Sequence[str], limit: int = 5) -> str:
-    """Return ``a, b and c``; of many, only the first few and how many there are more."""
+    """Return ``a, b and c``; a long list is truncated to ``a, b and 7 more``."""
     if len(names) > limit:
         return f"{', '.join(names[:limit])} and {len(names) - limit} more"
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

@@ -1,4 +1,4 @@
-"""What surrounds the figures: the head of the page, the data, and how to repeat the run."""
+"""Around the figures: the head of the page, the data, and how to reproduce the run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from multidomain.report.model.calibration import calibration
 from multidomain.report.model.folder import ModelFolder
 from multidomain.report.model.markup import Html, folded, joined, paragraphs, percent, table, tag
 from multidomain.report.model.verdict import verdict
+from multidomain.runs.folder import CONFIG
 
-_CONFIG = "train.toml"  # of the command that made the model
 _PARTS = {
-    "train": "learnt from; of a row without a label only the text",
-    "dev": "development: decides what is kept",
-    "test": "scored below, where labelled; not seen by training",
-    "unlabelled": "only the text is learnt from",
+    "train": "training; of an unlabelled row only the text",
+    "dev": "model selection and early stopping",
+    "test": "scored below, where labelled; not seen in training",
+    "unlabelled": "training on the text only",
 }
 
 
@@ -42,7 +42,7 @@ def _tiles(run: ModelFolder) -> Html:
             tiles += [("worst domain", percent(worst.accuracy), worst.domain)]
         tiles += [("calibration error", percent(calibration(run.answers).error), "lower is better")]
     if apart is not None:
-        tiles += [("domains apart", f"{apart.nats:.3f} nats", f"of at most {apart.most:.3f}")]
+        tiles += [("domain divergence", f"{apart.nats:.3f} nats", f"of at most {apart.most:.3f}")]
     shown = [
         tag("div", tag("dt", name), tag("dd", tag("b", value), tag("small", note) if note else ""))
         for name, value, note in tiles
@@ -51,10 +51,10 @@ def _tiles(run: ModelFolder) -> Html:
 
 
 def data_section(run: ModelFolder) -> Html:
-    """Return what the corpus holds, and how it was cut."""
+    """Return what the corpus holds, and how it was split."""
     summary, split = run.metrics.summary, run.metrics.split
     classes = [str(name) for name in summary.class_names]
-    headings = ["domain", "labels in training", "rows", "labelled", *classes, "repeated", "conflicts"]
+    headings = ["domain", "labels in training", "rows", "labelled", *classes, "duplicates", "conflicts"]
     numbers = [_numbers(domain) for domain in summary.domains.values()]
     totals = [f"{sum(column):,}" for column in zip(*numbers, strict=True)]
     rows = [
@@ -70,10 +70,10 @@ def data_section(run: ModelFolder) -> Html:
             ),
             table("Rows of each domain", headings, rows, "ll" + "r" * len(totals), foot=["all", "", *totals]),
             paragraphs(
-                "Repeated: texts that stand in the domain more than once, case, punctuation and blanks aside. "
-                "Conflicts: such texts with different labels."
+                "Duplicates: texts that occur more than once in the domain, ignoring case, punctuation and whitespace. "
+                "Conflicts: duplicates with different labels."
             ),
-            table(f"Split: {split.rule}", ["part", "rows", "what for"], parts, "lrl", class_="narrow"),
+            table(f"Split: {split.rule}", ["part", "rows", "used for"], parts, "lrl", class_="narrow"),
         ]
     )
 
@@ -89,7 +89,7 @@ def _labels(run: ModelFolder, name: str, domain: DomainSummary) -> str:
 
 
 def settings_section(run: ModelFolder) -> Html:
-    """Return all that decided the outcome."""
+    """Return everything that determined the outcome."""
     metrics = run.metrics
     parameters = sum(p.numel() for p in run.model.method.parameters())
     facts = {
@@ -103,14 +103,14 @@ def settings_section(run: ModelFolder) -> Html:
         "multidomain": metrics.machine.get("multidomain", "–"),
     }
     groups = {"method": metrics.settings.get("method_settings", {})}
-    groups |= {name: values for name, values in metrics.settings.items() if isinstance(values, Mapping)}
-    del groups["method_settings"]
+    groups |= {f"features: {name}": values for name, values in metrics.settings.get("features", {}).items()}
+    groups |= {"training": metrics.settings.get("training", {})}
     groups |= {"split": metrics.split.settings, "versions and machine": metrics.machine}
     same = "The same data, settings, seed, versions and number of threads give the same weights."
-    repeat: Any = f"The folder has no {_CONFIG}: repeat the run with the settings below. {same}"
-    if _CONFIG in run.files:
-        command = tag("code", f"multidomain train --config MODEL/{_CONFIG} -o NEW_FOLDER")
-        repeat = joined(["Repeat the run with ", command, f", where the paths in {_CONFIG} lead to the data. {same}"])
+    repeat: Any = f"The folder has no {CONFIG}: reproduce the run with the settings below. {same}"
+    if CONFIG in run.files:
+        command = tag("code", f"multidomain train --config MODEL/{CONFIG} -o NEW_FOLDER")
+        repeat = joined(["Reproduce the run with ", command, f" where the paths in {CONFIG} exist. {same}"])
     folds = [
         folded(
             name.capitalize(),
@@ -120,7 +120,7 @@ def settings_section(run: ModelFolder) -> Html:
     ]
     return joined(
         [
-            table("What made this model", ["what", "value"], [[key, value] for key, value in facts.items()], "ll"),
+            table("This model", ["property", "value"], [[key, value] for key, value in facts.items()], "ll"),
             paragraphs(repeat),
             *folds,
         ]

@@ -1,4 +1,4 @@
-"""The page: all sections in their order, and the file."""
+"""The HTML page: all sections in order, and the file."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from multidomain.report.model.overview import data_section, head, settings_secti
 from multidomain.report.model.projection import features_section
 from multidomain.report.model.quality import accuracy_section, confusion_section, mistakes_section
 from multidomain.report.model.training import training_section
-
-REPORT = "report.html"
+from multidomain.runs.folder import REPORT
 
 SECTIONS: dict[str, tuple[str, Callable[[ModelFolder], Html]]] = {
     "data": ("Data", data_section),
     "accuracy": ("Accuracy by domain", accuracy_section),
-    "training": ("How training went", training_section),
-    "adversary": ("What the adversary did", adversary_section),
-    "features": ("Features in the plane", features_section),
-    "confusion": ("Confusion", confusion_section),
+    "training": ("Training", training_section),
+    "adversary": ("Domain invariance", adversary_section),
+    "features": ("Feature map (t-SNE)", features_section),
+    "confusion": ("Confusion matrix", confusion_section),
     "calibration": ("Calibration", calibration_section),
-    "mistakes": ("Surest mistakes", mistakes_section),
+    "mistakes": ("Most confident errors", mistakes_section),
     "settings": ("Settings and versions", settings_section),
 }
 
-# Nothing is loaded and nothing runs, even if a text found its way around the escaping.
+# Nothing is loaded and nothing runs, even if a text gets past the escaping.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def model_page(run: ModelFolder) -> str:
-    """Return the report as one HTML page that needs nothing else."""
+    """Return the report as one self-contained HTML page."""
     sections = [
         tag("section", tag("h2", title, id=name), content(run), aria_labelledby=name)
         for name, (title, content) in SECTIONS.items()
@@ -54,7 +53,7 @@ def model_page(run: ModelFolder) -> str:
     )
     body = tag(
         "body",
-        tag("a", "To the content", href="#content", class_="skip"),
+        tag("a", "Skip to content", href="#content", class_="skip"),
         tag("nav", tag("ol", *links), aria_label="Sections"),
         tag("main", head(run), joined(sections, "\n"), id="content"),
     )
@@ -62,16 +61,16 @@ def model_page(run: ModelFolder) -> str:
 
 
 def write_model_report(folder: Path, output: Path | None = None) -> Path:
-    """Read a model's folder and write a report of it.
+    """Read a model's folder and write its report.
 
     Parameters
     ----------
     output
-        The HTML file; by default it stands beside the model.
+        The HTML file; by default inside the model's folder.
     """
     output = output or folder / REPORT
     if output.suffix not in (".html", ".htm") or output.is_dir():
-        raise ConfigError(f"The report of a model is one HTML file: name it as {REPORT}, not {output}.")
+        raise ConfigError(f"The report of a model is one HTML file: give a name such as {REPORT}, not {output}.")
     page = model_page(ModelFolder.read(folder))
     with whole_file(output) as temporary:
         temporary.write_text(page, encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""Held-out rows in the plane, by their features."""
+"""Feature map: a t-SNE projection of held-out rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multidomain.report.model.folder import ModelFolder
 from multidomain.report.model.markup import Html, figure, joined, listed, paragraphs, percent, tag
 from multidomain.report.model.scores import same_kind_among_neighbours
 
-POINTS = 1200  # some seconds of t-SNE on one core
+POINTS = 1200  # a few seconds of t-SNE on one core
 _FEWEST = 10
 _COMPONENTS = 50
 _ITERATIONS = 750
@@ -26,7 +26,7 @@ Group = tuple[int | None, str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """Features of one kind, and where their rows lie in the plane."""
+    """Features of one kind, and their projection."""
 
     name: str
     features: np.ndarray
@@ -37,7 +37,7 @@ class Projected:
 
 def features_section(run: ModelFolder) -> Html:
     """Return shared and private features, coloured by domain and by class."""
-    with threadpool_limits(1):  # several threads would add up in another order each time
+    with threadpool_limits(1):  # with several threads the order of summation, and so the map, would vary
         return _features_section(run)
 
 
@@ -72,17 +72,18 @@ def _features_section(run: ModelFolder) -> Html:
         [
             paragraphs(
                 "Each point is a held-out row. Points that lie together have similar features (t-SNE of the first "
-                f"{_COMPONENTS} principal components): see which colours mix and which stay apart. The axes, the sizes "
-                "of groups and the distances between them mean nothing. The figure under each panel is computed from "
-                "the features themselves: among the 10 rows nearest to a row, the share that is of its own kind.",
+                f"{_COMPONENTS} principal components): look at which colours mix and which stay apart. The axes, the "
+                "sizes of clusters and the distances between them carry no meaning. The figure under each panel is "
+                "computed from the features themselves: the fraction of a row's 10 nearest neighbours with its own "
+                "domain or class.",
                 *missing,
             ),
             tag("h3", "Coloured by domain"),
             paragraphs(
                 "Shared features are good when the colours mix."
                 + (
-                    " Private ones come from a different extractor for each domain, so that they stand apart by "
-                    "themselves." + (left_out if without else "")
+                    " Private ones come from a different extractor for each domain, so they separate in any case."
+                    + (left_out if without else "")
                     if has_private
                     else ""
                 )
@@ -90,7 +91,7 @@ def _features_section(run: ModelFolder) -> Html:
             _legend(_groups_of(kinds, "domains", run.domains)),
             tag("div", *by_domain, class_="charts pairs"),
             tag("h3", "Coloured by class"),
-            paragraphs("Both are good when the classes stand apart, within each domain at least."),
+            paragraphs("Both are good when the classes separate, at least within each domain."),
             _legend(_groups_of(kinds, "classes", run.classes)),
             tag("div", *by_class, class_="charts pairs"),
         ]
@@ -98,7 +99,7 @@ def _features_section(run: ModelFolder) -> Html:
 
 
 def _projected(run: ModelFolder, name: str, features: np.ndarray | None, rows: np.ndarray) -> Projected | str:
-    """Return the features in the plane, or why they cannot be shown."""
+    """Return the projected features, or why they cannot be shown."""
     if features is None:
         return f"There are no {name} features to show: {run.model.method_name}, with these settings, has none."
     finite = np.isfinite(features).all(axis=1)
@@ -113,8 +114,8 @@ def _projected(run: ModelFolder, name: str, features: np.ndarray | None, rows: n
 
 
 def in_the_plane(features: np.ndarray) -> np.ndarray:
-    """Return a place for each row, shape (rows, 2), such that rows with similar features lie together."""
-    from sklearn.decomposition import PCA  # here: no other command needs them
+    """Return t-SNE coordinates, shape (rows, 2): rows with similar features lie together."""
+    from sklearn.decomposition import PCA  # imported here: no other command needs it
     from sklearn.manifold import TSNE
 
     components = min(_COMPONENTS, *features.shape)
@@ -122,12 +123,12 @@ def in_the_plane(features: np.ndarray) -> np.ndarray:
     perplexity = min(30.0, (len(features) - 1) / 3)
     start = reduced[:, :2] if components > 1 else np.c_[reduced[:, 0], np.zeros(len(reduced))]
     start = start / start[:, 0].std() * 1e-4
-    tsne = TSNE(perplexity=perplexity, init=start, max_iter=_ITERATIONS, n_jobs=1)  # no chance: the start is given
+    tsne = TSNE(perplexity=perplexity, init=start, max_iter=_ITERATIONS, n_jobs=1)  # deterministic: init is given
     return tsne.fit_transform(reduced)
 
 
 def _groups(of_row: np.ndarray, names: Sequence[str]) -> list[Group]:
-    """Sort rows by kind, the rows without a label first so that the others lie on top of them."""
+    """Group rows by kind, unlabelled rows first so that the others are drawn on top of them."""
     present = set(of_row)
     groups: list[Group] = [(None, _NO_LABEL, of_row == _NO_LABEL)] if _NO_LABEL in present - set(names) else []
     return groups + [(number, name, of_row == name) for number, name in enumerate(names) if name in present]
@@ -140,11 +141,11 @@ def _groups_of(kinds: Sequence[Projected], what: str, names: Sequence[str]) -> l
 def _panel(kind: Projected, groups: Sequence[Group], of_row: np.ndarray, what: str) -> Html:
     known = of_row != _NO_LABEL
     title = f"{kind.name.capitalize()} features"
-    drawn = scatter(kind.places, groups, f"{title} of {len(of_row)} held-out rows in the plane, coloured by {what}.")
+    drawn = scatter(kind.places, groups, f"{title} of {len(of_row)} held-out rows (t-SNE), coloured by {what}.")
     caption = f"{title}, {counted(len(of_row), 'row')}."
     if known.sum() > 1:
         near, chance = same_kind_among_neighbours(kind.features[known], of_row[known])
-        caption += f" Same {what} among the nearest: {percent(near, 0)}, by chance {percent(chance, 0)}."
+        caption += f" Neighbours of the same {what}: {percent(near, 0)}, by chance {percent(chance, 0)}."
     return figure(drawn, caption)
 
 

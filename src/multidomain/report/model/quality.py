@@ -1,4 +1,4 @@
-"""How good the model is: accuracy by domain, confusion, and its surest mistakes."""
+"""Model quality: accuracy by domain, confusion matrices, and the most confident errors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from multidomain.runs.predictions import ANSWERS
 
 MISTAKES = 5  # of each domain
 LETTERS = 300  # of a text
-_OPENED = 8  # domains that are shown unfolded
+_OPENED = 8  # up to so many domains are shown expanded
 _WORDS = {
     "labels": "Whether training had labels of the domain.",
-    "95 % interval": "How much another draw of as many test rows could differ (Wilson). It says nothing about another "
-    "seed.",
-    "macro-F1": "The mean of the F1 of the classes, so that a rare class counts as much as a frequent one.",
-    "shared": "Accuracy if the model is not told the domain and answers from what all domains share.",
-    "majority": "Accuracy of always answering the class that is most frequent in the domain's training rows, or in all "
-    "of them where the domain has no labels.",
-    "mean of domains": "Every domain counts the same, whatever its size.",
+    "95 % interval": "Sampling error of the test rows (Wilson). It does not cover variation between seeds.",
+    "macro-F1": "Unweighted mean of the F1 of the classes, so a rare class counts as much as a frequent one.",
+    "shared": "Accuracy when the model is not given the domain and predicts from its shared part alone.",
+    "majority": "Accuracy of always predicting the most frequent class of the domain's training rows, or of all "
+    "training rows where the domain has no labels.",
+    "mean of domains": "Unweighted: every domain counts the same, whatever its size.",
 }
 _NO_LABELS = "Not measured: no test row has a label."
 
@@ -61,7 +60,7 @@ def accuracy_section(run: ModelFolder) -> Html:
                 "div",
                 figure(
                     interval_chart(measured, f"Accuracy by domain: {shown}."),
-                    "Share of the test rows that are answered rightly.",
+                    "Accuracy on the test rows.",
                     legend(entries),
                 ),
                 tag("dl", *(joined([tag("dt", word), tag("dd", meaning)]) for word, meaning in _WORDS.items())),
@@ -98,7 +97,7 @@ def _mean(shares: Iterable[float | None]) -> str:
 
 
 def confusion_section(run: ModelFolder) -> Html:
-    """Return which class is taken for which, over all rows and in each domain."""
+    """Return the confusion matrix over all rows and of each domain."""
     answers = run.answers
     if not len(answers):
         return paragraphs(_NO_LABELS)
@@ -111,17 +110,17 @@ def confusion_section(run: ModelFolder) -> Html:
         for of in [answers.of(name)]
     ]
     mistaken = whole - np.diag(np.diag(whole))
-    said = "There are no mistakes."
+    said = "There are no errors."
     if mistaken.any():
         label, answer = np.unravel_index(mistaken.argmax(), whole.shape)
         said = (
-            f"The most frequent mistake is to answer {run.classes[answer]} where {run.classes[label]} is right: "
+            f"The most frequent error is to predict {run.classes[answer]} where the label is {run.classes[label]}: "
             f"{whole[label, answer]:,} of {whole[label].sum():,} rows of that class."
         )
     return joined(
         [
             paragraphs(
-                f"A row is a class, a column an answer; the deeper the colour, the larger the share of the row. {said}"
+                f"Rows are labels, columns predictions; the deeper the colour, the larger the share of the row. {said}"
             ),
             _matrix(f"All domains: {counted(len(answers), 'row')}", whole, run.classes),
             folded("By domain", tag("div", *matrices, class_="matrices"), opened=len(domains) <= _OPENED)
@@ -143,7 +142,7 @@ def _matrix(caption: str, counts: np.ndarray, classes: tuple[str, ...]) -> Html:
             cells.append(tag("td", shown, class_=f"number {kind}", style=f"--share:{share:.2f}"))
         rows.append(tag("tr", tag("th", classes[label], scope="row"), *cells))
     heads = [tag("th", name, scope="col", class_="number") for name in classes]
-    corner = tag("th", "is ↓ answered →", scope="col", class_="corner")
+    corner = tag("th", "label ↓ predicted →", scope="col", class_="corner")
     whole = tag(
         "table",
         tag("caption", caption),
@@ -155,7 +154,7 @@ def _matrix(caption: str, counts: np.ndarray, classes: tuple[str, ...]) -> Html:
 
 
 def mistakes_section(run: ModelFolder) -> Html:
-    """Return the wrong answers of each domain that the model was surest of, with their texts."""
+    """Return the most confident errors of each domain, with their texts."""
     answers, test = run.answers, run.metrics.result.test
     if test is None:
         return paragraphs(_NO_LABELS)
@@ -164,15 +163,15 @@ def mistakes_section(run: ModelFolder) -> Html:
         wrong = answers.of(score.domain)
         wrong = wrong.where(~wrong.correct)
         surest = wrong.where(np.argsort(-wrong.confidence, kind="stable")[:MISTAKES])
-        summary = f"{score.domain}: {counted(len(wrong), 'mistake')} in {counted(score.rows, 'row')}"
-        content = tag("ol", *_mistakes(run, surest), class_="mistakes") if len(wrong) else paragraphs("No mistakes.")
+        summary = f"{score.domain}: {counted(len(wrong), 'error')} in {counted(score.rows, 'row')}"
+        content = tag("ol", *_mistakes(run, surest), class_="mistakes") if len(wrong) else paragraphs("No errors.")
         parts.append(folded(summary, content, opened=len(test.domains) <= _OPENED))
     has_texts = any(text is not None for text in answers.texts)
     return joined(
         [
             paragraphs(
-                f"The wrong answers of each domain that the model was surest of, at most {MISTAKES}. Some of them are "
-                f"wrong labels: read them before you trust a figure. Lines are those of {ANSWERS}.",
+                f"The wrong predictions with the highest confidence, at most {MISTAKES} per domain. Some of them are "
+                f"label errors: read them before you trust a figure. Line numbers refer to {ANSWERS}.",
                 "" if has_texts else "The model was trained on vectors, so there are no texts to show.",
             ),
             *parts,
@@ -183,15 +182,15 @@ def mistakes_section(run: ModelFolder) -> Html:
 def _mistakes(run: ModelFolder, of: Answers) -> list[Html]:
     items = []
     for text, label, answer, sure, line in zip(of.texts, of.labels, of.answers, of.confidence, of.lines, strict=True):
-        told = [tag("b", run.classes[label]), " answered as ", tag("b", run.classes[answer])]
-        told += [f", {percent(sure)} sure · line {line}"]
+        told = [tag("b", run.classes[label]), " predicted as ", tag("b", run.classes[answer])]
+        told += [f", confidence {percent(sure)} · line {line}"]
         shown = "" if text is None else tag("blockquote", shortened(text), dir="auto")
         items.append(tag("li", shown, tag("p", *told)))
     return items
 
 
 def shortened(text: str) -> str:
-    """Return the beginning of a text, on one line, cut after a word where there is one."""
+    """Truncate a text, on one line, at a word boundary where there is one."""
     words = " ".join(text.split())
     if len(words) <= LETTERS:
         return words

@@ -1,4 +1,4 @@
-"""How training went: learning curves, and values tried."""
+"""Training: learning curves, and hyperparameters tried."""
 
 from __future__ import annotations
 
@@ -7,41 +7,43 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multidomain.errors import counted
+from multidomain.methods.history import Epoch
 from multidomain.report.model.charts import Series, line_chart, share_bar, whole_percent
 from multidomain.report.model.drawing import colour, legend
 from multidomain.report.model.folder import ModelFolder, Tried
 from multidomain.report.model.markup import Html, figure, folded, joined, listed, paragraphs, percent, table, tag
-from multidomain.training.callbacks import Epoch
 
 _LOSSES = {
-    "J_C": "Loss of the classifier: falls as the labels of the training rows are learnt.",
-    "J_D": "Loss of the discriminator D, which names the domain from the shared features.",
+    "J_C": "Loss of the classifier on the labelled training rows.",
+    "J_D": "Loss of the discriminator D, which predicts the domain from the shared features.",
     "J_Fs": "Loss of the shared extractor against D: the lower, the more D is confused.",
-    "orthogonality": "How much shared and private features say the same.",
+    "orthogonality": "Overlap of shared and private features.",
 }
-_ROWS_SHOWN = 20  # of values tried, before the rest is folded
+_ROWS_SHOWN = 20  # of hyperparameters tried; a longer table is collapsed
 
 
 def training_section(run: ModelFolder) -> Html:
-    """Return the curves of networks, and what was tried of methods that are fitted at once."""
+    """Return the learning curves of networks, and the hyperparameters tried by methods without epochs."""
     result = run.metrics.result
     networks = _kept_epochs(result.chosen) if not result.epochs else [(run.model.method_name, result.best_epoch)]
     parts: list[Any] = []
     if _is_joined(result.chosen):
         chosen = [[member, _values(values)] for member, values in result.chosen.items()]
-        parts.append(paragraphs("Several models were trained one after the other, and their probabilities averaged."))
-        parts.append(table("What each member has chosen on development rows", ["member", "chosen"], chosen, "ll"))
+        parts.append(paragraphs("The model is an ensemble: the probabilities of its members are averaged."))
+        parts.append(table("What each member chose on the dev set", ["member", "chosen"], chosen, "ll"))
     for curve, (name, kept) in zip(run.curves, networks, strict=False):
         parts.append(_curves(run, curve, name, kept))
     if run.tried and result.chosen:
         parts.append(_tried(run.tried, result.chosen))
     if not parts:
-        before = run.model.method_name == "ensemble"
+        before = bool(run.model.requirements.members)
         said = (
-            "Its members were trained before, and are only joined here." if before else "There was nothing to choose."
+            "Its members were trained separately and are only combined here."
+            if before
+            else "There were no hyperparameters to choose."
         )
         parts.append(paragraphs(said))
-    return joined([*parts, paragraphs(f"The whole run took {result.seconds:,.1f} s.")])
+    return joined([*parts, paragraphs(f"The run took {result.seconds:,.1f} s.")])
 
 
 def _is_joined(chosen: Mapping[str, Any]) -> bool:
@@ -63,15 +65,15 @@ def _curves(run: ModelFolder, epochs: Sequence[Epoch], method: str, kept: int) -
         chance = 1 / len(run.model.domains)
         drawn = line_chart(
             [Series("D", [epoch.log.get("D_accuracy") for epoch in epochs], "c1")],
-            f"How often D names the right domain, by epoch, against a chance of {percent(chance)}.",
-            name="D names the right domain",
+            f"Accuracy of D by epoch, against a chance of {percent(chance)}.",
+            name="accuracy of D",
             show=whole_percent,
             whole=(0.0, 1.0),
             level=(chance, f"chance {percent(chance)}"),
             kept=kept,
         )
-        said = "Accuracy of D on training text. Near chance, either the features hide the domain or D has given up: "
-        figures.append(figure(drawn, f"{said}the fresh probe below tells which."))
+        said = "Accuracy of D on training text. Near chance, either the features hide the domain or D is too weak: "
+        figures.append(figure(drawn, f"{said}the fresh probe below shows which."))
     lost = []
     for name in names:
         values = [epoch.log.get(name) for epoch in epochs]
@@ -82,18 +84,18 @@ def _curves(run: ModelFolder, epochs: Sequence[Epoch], method: str, kept: int) -
             continue
         drawn = line_chart([Series(name, values, "c0")], f"{name} by epoch.", name=name, kept=kept)
         figures.append(figure(drawn, _LOSSES.get(name, f"{name}, mean over the epoch.")))
-    headings = ["epoch", *names, *(["development accuracy"] if has_dev else []), "seconds"]
-    why = "the first with the best development accuracy" if has_dev else "the last, since there are no development rows"
+    headings = ["epoch", *names, *(["dev accuracy"] if has_dev else []), "seconds"]
+    why = "the first with the best dev accuracy" if has_dev else "the last, since there is no dev set"
     return joined(
         [
             paragraphs(
-                f"{method} was trained for {counted(len(epochs), 'epoch')}; the weights of epoch {kept} were kept, "
+                f"{method} was trained for {counted(len(epochs), 'epoch')}; the checkpoint of epoch {kept} was kept, "
                 f"{why}. Losses are means over an epoch, summed over domains.",
                 f"Never finite: {listed(lost)}." if lost else "",
             ),
             tag("div", *figures, class_="charts"),
             folded(
-                "The figures of each epoch",
+                "Figures of each epoch",
                 table(
                     f"Epochs of {method}",
                     headings,
@@ -116,18 +118,18 @@ def _development(run: ModelFolder, epochs: Sequence[Epoch], kept: int) -> Html:
         for name in domains
         if name in run.domains
     ]
-    lines = lines if 1 < len(lines) <= 8 else []  # more would be a thicket
+    lines = lines if 1 < len(lines) <= 8 else []  # more would be unreadable
     mean = Series("mean of domains", [epoch.dev_accuracy for epoch in epochs], "mean")
     reached = epochs[kept - 1].dev_accuracy if 0 < kept <= len(epochs) else None
     drawn = line_chart(
         [*lines, mean],
-        f"Development accuracy by epoch; {percent(reached)} in the epoch that was kept.",
-        name="development accuracy",
+        f"Dev accuracy by epoch; {percent(reached)} in the epoch that was kept.",
+        name="dev accuracy",
         show=whole_percent,
         kept=kept,
     )
     entries = [(_stroke(one.class_), one.name) for one in [mean, *lines]]
-    said = "Accuracy on development rows, which decides the epoch that is kept"
+    said = "Accuracy on the dev set, which selects the checkpoint"
     return figure(drawn, f"{said} ({percent(reached)}).", legend(entries) if lines else None)
 
 
@@ -150,26 +152,26 @@ def _tried(tried: Sequence[Tried], chosen: Mapping[str, Any]) -> Html:
         reached = line.dev_accuracy
         bar = "" if reached is None else share_bar(reached)
         rows.append([*values, joined([percent(reached), " ", bar]), "chosen" if number == best else ""])
-    caption = f"Values tried: {len(tried)}"
-    whole = table(caption, [*names, "development accuracy", ""], rows, "r" * len(names) + "rl", class_="narrow")
+    caption = f"Hyperparameters tried: {len(tried)}"
+    whole = table(caption, [*names, "dev accuracy", ""], rows, "r" * len(names) + "rl", class_="narrow")
     if _is_joined(chosen):
-        said = "Members that are fitted at once were fitted with several values, and each chose its best."
+        said = "Members that do not learn in epochs tried several hyperparameters and kept the best on the dev set."
     elif all(line.dev_accuracy is None for line in tried):
         said = (
-            "The method is fitted at once, so it has no epochs. Without development rows nothing could be chosen: the "
-            "value in the middle was taken."
+            "The method does not learn in epochs. Without a dev set nothing could be selected: the middle value was "
+            "used."
         )
     else:
         said = (
-            "The method is fitted at once, so it has no epochs. It was fitted with several values, and the best on "
-            f"development rows was chosen: {_values(chosen)}."
+            "The method does not learn in epochs. It tried several hyperparameters, and the best on the dev set was "
+            f"chosen: {_values(chosen)}."
         )
     folds = len(rows) > _ROWS_SHOWN
     return joined([paragraphs(said), folded(caption, whole) if folds else whole])
 
 
 def _chosen_line(tried: Sequence[Tried], chosen: Mapping[str, Any]) -> int | None:
-    """Return the number of the last line with the chosen values; earlier ones are of rounds that were replaced."""
+    """Return the index of the last line with the chosen values; earlier ones are from rounds that were replaced."""
     numbers = [i for i, line in enumerate(tried) if chosen and chosen.items() <= line.tried.items()]
     return numbers[-1] if numbers else None
 

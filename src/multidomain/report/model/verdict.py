@@ -1,4 +1,4 @@
-"""What the figures of a model come to, in plain words."""
+"""The figures of a model, summed up in plain words."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from multidomain.report.model.scores import wilson
 
 
 def verdict(run: ModelFolder) -> list[str]:
-    """Return sentences; the first is the answer to the first question."""
+    """Return sentences; the first states the accuracy."""
     test = run.metrics.result.test
     if test is None:
         return [
-            f"How often {run.model.method_name} is right cannot be said: no test row of {run.metrics.data.name} has a "
-            "label."
+            f"The accuracy of {run.model.method_name} is unknown: no test row of {run.metrics.data.name} has a label."
         ]
     scores = test.domains
     said = [_mean(run, test)]
@@ -36,11 +35,11 @@ def _mean(run: ModelFolder, test: Evaluation) -> str:
     scores, name, method = test.domains, run.metrics.data.name, run.model.method_name
     rows = counted(sum(score.rows for score in scores), "test text")
     if len(scores) == 1:
-        return f"{method} is right in {percent(test.accuracy)} of {rows} of {name}."
+        return f"{method} reaches {percent(test.accuracy)} accuracy on {rows} of {name}."
     domains = "domains" if len(scores) == len(run.domains) else "scored domains"
     return (
-        f"{method} is right in {percent(test.accuracy)} of cases, on average over the {len(scores)} {domains} of "
-        f"{name} and measured on {rows} that training has not seen."
+        f"{method} reaches {percent(test.accuracy)} accuracy, the mean over the {len(scores)} {domains} of {name}, "
+        f"measured on {rows} not seen in training."
     )
 
 
@@ -53,7 +52,7 @@ def _best_and_worst(scores: Sequence[DomainScore]) -> str:
     near = wilson(best.accuracy, best.rows).holds(worst.accuracy) and wilson(worst.accuracy, worst.rows).holds(
         best.accuracy
     )
-    return f"{said}, a difference that so few rows do not prove." if near else f"{said}."
+    return f"{said}, a difference within the error of so few rows." if near else f"{said}."
 
 
 def _without_labels(scores: Sequence[DomainScore]) -> str:
@@ -62,31 +61,31 @@ def _without_labels(scores: Sequence[DomainScore]) -> str:
         return ""
     with_labels = [score.accuracy for score in scores if score.had_labels]
     names, reached = listed([score.domain for score in others]), _mean_of([score.accuracy for score in others])
-    said = f"Training had no labels of {names}, where it reaches {percent(reached)}"
+    said = f"Training had no labels of {names}, where accuracy is {percent(reached)}"
     said += " on average" if len(others) > 1 else ""
-    return said + (f"; where it had labels it reaches {percent(_mean_of(with_labels))}." if with_labels else ".")
+    return said + (f"; in domains with labels it is {percent(_mean_of(with_labels))}." if with_labels else ".")
 
 
 def _not_scored(run: ModelFolder, scores: Sequence[DomainScore]) -> str:
     missing = [name for name in run.domains if name not in {score.domain for score in scores}]
-    return f"How good it is in {listed(missing)} is not known: no test row there has a label." if missing else ""
+    return f"Accuracy in {listed(missing)} is unknown: no test row there has a label." if missing else ""
 
 
 def _against_shared(scores: Sequence[DomainScore]) -> str:
-    """Compare where there is something to compare: without labels a domain has no part of its own."""
+    """Compare in labelled domains only: without labels a domain has no private part."""
     pairs = [(s.accuracy, s.shared_accuracy) for s in scores if s.had_labels and s.shared_accuracy is not None]
     if not pairs:
         if any(score.shared_accuracy is None for score in scores):
-            return "The model has no shared part, so it cannot answer for a domain that was not in training."
+            return "The model has no shared part, so it cannot predict for a domain that was not in training."
         return ""
     shared = _mean_of([alone for _, alone in pairs])
     gain = _mean_of([full for full, _ in pairs]) - shared
     where = "" if all(score.had_labels for score in scores) else " in domains with labels"
     if all(full == alone for full, alone in pairs):
-        return "It is right equally often when it is not told the domain and answers from its shared part alone."
-    what = "adds" if gain > 0 else "costs"
-    worth = f"each domain's own part {what} {points(gain)}" if abs(gain) >= 0.0005 else "on average that is the same"
-    said = f"When it is not told the domain and answers from its shared part alone, it reaches {percent(shared)}{where}"
+        return "Without the domain, from its shared part alone, it is equally accurate."
+    what = "add" if gain > 0 else "cost"
+    worth = f"the private parts {what} {points(gain)}" if abs(gain) >= 0.0005 else "on average the same"
+    said = f"Without the domain, from its shared part alone, it reaches {percent(shared)}{where}"
     return f"{said}: {worth}."
 
 
@@ -95,7 +94,7 @@ def _against_majority(scores: Sequence[DomainScore]) -> str:
     if not known:
         return ""
     reached = _mean_of([score.majority_accuracy or 0.0 for score in known])
-    said = f"Always answering the most frequent class would be right in {percent(reached)}"
+    said = f"The majority-class baseline reaches {percent(reached)}"
     close = [s.domain for s in known if wilson(s.accuracy, s.rows).low <= (s.majority_accuracy or 0.0)]
     if not close:
         return f"{said}, and every domain is clearly above that."
@@ -107,12 +106,12 @@ def _against_majority(scores: Sequence[DomainScore]) -> str:
 def _sureness(run: ModelFolder) -> str:
     answers = run.answers
     confidence, right = float(answers.confidence.mean()), wilson(float(answers.correct.mean()), len(answers))
-    shown = f"on average it is {percent(confidence)} sure of its answers, and {percent(right.share)} of them are right"
+    shown = f"mean confidence is {percent(confidence)}, accuracy over all test rows {percent(right.share)}"
     if right.holds(confidence):
-        return f"Its confidence is about what it should be: {shown}."
+        return f"It is well calibrated on average: {shown}."
     if confidence > right.share:
-        return f"It is too sure of itself: {shown}."
-    return f"It is less sure of itself than it could be: {shown}."
+        return f"It is overconfident: {shown}."
+    return f"It is underconfident: {shown}."
 
 
 def _mean_of(values: Sequence[float]) -> float:

@@ -21,7 +21,7 @@ from multidomain.report.tables.types import SystemResult, TableResults
 
 @dataclass(frozen=True)
 class Written:
-    """The files of a report, and why plots are not among them if they are not."""
+    """The files of a report, and why there are no plots, if there are none."""
 
     files: tuple[Path, ...]
     plots_missing: str
@@ -33,12 +33,12 @@ def write_report(results_folder: Path, output: Path) -> Written:
     Parameters
     ----------
     output
-        The Markdown file. ``<its stem>_table1.tex``, ``.csv`` and ``.svg`` stand beside it, and the same for the
-        other table; a table with no complete row has none.
+        The Markdown file. ``<its stem>_table1.tex``, ``.csv`` and ``.svg`` are written beside it, and likewise for
+        the other tables; a table with no complete row has none.
     """
     if output.suffix != ".md" or output.is_dir():
         raise ConfigError(
-            f"A report is a Markdown file with others beside it: name it as docs/results.md, not {output}."
+            f"A report is a Markdown file with others beside it: give a name such as docs/results.md, not {output}."
         )
     results = load_results(results_folder)
     files, plots, plots_missing = [output], {}, ""
@@ -61,7 +61,7 @@ def write_report(results_folder: Path, output: Path) -> Written:
 
 
 def csv_table(table: TableResults) -> str:
-    """Return all figures of a table as CSV, a line for each system and variant; empty cells are not known."""
+    """Return all figures of a table as CSV, one line per system and variant; unknown values are empty."""
     lines = [_csv_line(table, results.variant, system) for results in table.variants for system in results.systems]
     rounded = [{name: _rounded(value) for name, value in line.items()} for line in lines]
     return pl.DataFrame(rounded, infer_schema_length=None).write_csv()
@@ -92,7 +92,7 @@ def _csv_line(table: TableResults, variant: Variant, system: SystemResult) -> di
 
 
 def _rounded(value: Any) -> Any:
-    """Drop the digits that mean nothing; p-values may be tiny, so significant digits are kept, not decimals."""
+    """Round to 6 significant digits rather than to decimals, since p-values may be tiny."""
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 

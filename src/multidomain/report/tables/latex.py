@@ -26,7 +26,7 @@ ESCAPES = {
 
 
 def escaped(text: str) -> str:
-    """Return text that LaTeX prints as it stands.
+    """Escape text for LaTeX.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def escaped(text: str) -> str:
 
 
 def latex_table(table: TableResults) -> str:
-    """Return all variants of a table, each a ``table*`` as wide as the page."""
+    """Return all variants of a table, each a full-width ``table*``."""
     head = "% Made by 'multidomain report'; do not edit. Needs \\usepackage{booktabs}.\n"
     return head + "\n".join(_variant(table, results) for results in table.variants)
 
@@ -61,7 +61,7 @@ def _variant(table: TableResults, results: VariantResults) -> str:
 
 
 def grid_latex(grid: Grid) -> str:
-    """Return a table and its footnotes; a rule parts rows whose first cells differ, which stand there once."""
+    """Return a table and its footnotes; rows are grouped by their first cell, which is printed once."""
     lines = [rf"\begin{{tabular}}{{{'l' * grid.words}{'r' * (len(grid.headings) - grid.words)}}}", r"\toprule"]
     lines.append(_line([escaped(heading) for heading in grid.headings]))
     above = None
@@ -84,7 +84,7 @@ def _line(cells: list[str]) -> str:
 
 def _cell(cell: Cell) -> str:
     text = escaped(cell.text)
-    if cell.text[:1] in "+-" and cell.text[1:2].isdigit():  # a hyphen is too short for a minus
+    if cell.text[:1] in "+-" and cell.text[1:2].isdigit():  # typeset as a minus, not a hyphen
         text = f"${cell.text}$"
     text = rf"\textbf{{{text}}}" if cell.is_bold else text
     return f"{text}$^{{{','.join(map(str, cell.notes))}}}$" if cell.notes else text

@@ -1,4 +1,4 @@
-"""The cells of the tables, the same for Markdown and LaTeX: what stands where, what is bold, what has a footnote."""
+"""Table layout, shared by Markdown and LaTeX: the cells, what is bold, and what has a footnote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ABOVE, BELOW = "↑", "↓"
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in one place of a table."""
+    """One cell of a table."""
 
     text: str
     is_bold: bool = False
@@ -24,7 +24,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: headings, how many columns from the left hold words, cells, footnotes numbered from 1."""
+    """A table: headings, the number of leading text columns, cells, and footnotes numbered from 1."""
 
     headings: tuple[str, ...]
     words: int
@@ -33,7 +33,7 @@ class Grid:
 
 
 def main_grid(table: TableResults, results: VariantResults) -> Grid:
-    """Lay out a table as the paper has it, with the published figures and what they need beside ours."""
+    """Lay out a table as in the paper, with the published figures beside ours."""
     systems = results.systems
     domains = [_figures([system.domains[name] for system in systems]) for name in table.domains]
     averages = _figures([system.average for system in systems])
@@ -76,7 +76,7 @@ def pairs_grid(pairs: Sequence[Pair]) -> Grid:
 
 
 def new_split_grid(results: VariantResults, given: VariantResults | None) -> Grid:
-    """Lay out the systems on a new split, best first, beside what they reach on the given one."""
+    """Lay out the systems on a new split, best first, beside their accuracy on the given split."""
     systems = sorted(results.systems, key=lambda system: -system.average)
     of_given = {system.row.name: system for system in given.systems} if given else {}
     pairs = [(system, of_given.get(system.row.name)) for system in systems]
@@ -96,7 +96,7 @@ def new_split_grid(results: VariantResults, given: VariantResults | None) -> Gri
 
 
 def _ranks(values: Sequence[float | None]) -> list[Cell]:
-    """Lay out the place of each value among all, 1 for the largest; those that look equal share a place."""
+    """Rank the values, 1 for the largest; values that are equal as printed share a rank."""
     shown = [None if value is None else round(value, 2) for value in values]
     return [
         Cell(NONE if value is None else str(1 + sum(other is not None and other > value for other in shown)))
@@ -115,7 +115,7 @@ def p_value(p: float) -> str:
 
 
 def _figures(values: Sequence[float | None]) -> list[Cell]:
-    """Lay out a column in which more is better; those that look best are bold."""
+    """Lay out a column in which higher is better; the best values, as printed, are bold."""
     texts = [None if value is None else f"{value:.2f}" for value in values]
     best = max((float(text) for text in texts if text), default=None)
     return [Cell(NONE) if text is None else Cell(text, float(text) == best) for text in texts]
@@ -147,7 +147,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _footnotes(systems: Sequence[SystemResult]) -> tuple[list[str], list[tuple[int, ...]]]:
-    """Number what must be said about rows; rows with the same to be said share a number."""
+    """Number the footnotes of rows; equal footnotes share a number."""
     notes: list[str] = []
     marks = []
     for system in systems:
@@ -161,12 +161,13 @@ def _on_borrowed(system: SystemResult) -> str:
     if not system.is_borrowed:
         return ""
     return (
-        "Reads no unlabelled text, so the same runs stand under train text too; its clean rows are those of train text."
+        "Reads no unlabelled text, so the same runs appear under train text too; its clean rows are those of train "
+        "text."
     )
 
 
 def _on_printed_average(system: SystemResult) -> str:
-    """Say where the paper's average is not the mean of its own row; the digits it has may explain 0.01."""
+    """Note where the paper's average is not the mean of its own row; rounding may explain 0.01."""
     known = system.published
     if known is None or abs(known.average - known.mean) < 0.015:
         return ""

@@ -22,23 +22,23 @@ from multidomain.report.tables.types import Pair, Results, TableResults, Variant
 
 VARIANT_TEXTS = {
     "oracle": "The epoch, or the regularisation, is chosen on labels of the target, as the paper's authors did; "
-    "sources train on all their labelled rows.",
+    "all labelled rows of the sources are used for training.",
     "source-dev": "The epoch, or the regularisation, is chosen on held-out rows of the sources; no label of the "
-    "target is seen.",
+    "target is used.",
     "train": "Unlabelled text of the target: its `train` file, as in the authors' code.",
     "test": "Unlabelled text of the target: its `test` file, whose rows are scored (transductive).",
 }
 ROLES = {
-    Variant("oracle", "train"): "**This is the one that compares with the paper.**",
+    Variant("oracle", "train"): "**This variant is comparable with the paper.**",
     Variant("source-dev", "train"): "**This is the default: it needs no label of the target.**",
 }
 NEW_SPLITS = (
-    "The same rules on rows that `multidomain reproduce TABLE --split-seed SEED` dealt anew at the given sizes. The "
-    "splits are new, their rows are not: some of the test rows were development rows of the given split. Equal texts "
-    "are kept together, so that none is both in training and in test, as many are on the given split; **clean** leaves "
-    "out the test rows whose text is in any other part, unlabelled text too. Accuracies in per cent, means over "
-    "domains and seeds, best first, beside those of the tables above. **rank** is the place among the systems of a "
-    "list; where both ranks agree, the order is the same on both splits."
+    "The same rules on data re-split by `multidomain reproduce TABLE --split-seed SEED` at the given sizes. The splits "
+    "are new, the rows are not: some of the test rows were in the dev set of the given split. Duplicates are kept in "
+    "one part, so that no text is in both training and test, as many are on the given split; **clean** drops the test "
+    "rows whose text is in any other part, unlabelled text included. Accuracies in per cent, means over domains and "
+    "seeds, best first, beside those of the tables above. **rank** is the rank among the systems of a list; where "
+    "both ranks agree, the order is the same on both splits."
 )
 
 
@@ -48,11 +48,11 @@ def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: s
     Parameters
     ----------
     plots
-        File name of the plot of a table, relative to the report; a table may have none.
+        File name of each table's plot, relative to the report; a table may have none.
     plots_missing
         Why there are no plots.
     development
-        A table of what was tried on development rows.
+        A table of the settings tried on the dev set.
     """
     tables = [table for table in results.tables if table.variants]
     parts = ["# Results", "Made by `multidomain report` from the records of `multidomain reproduce`; do not edit."]
@@ -70,10 +70,10 @@ def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: s
         parts += ["## Remarks", results.remarks]
     if development:
         tried = (
-            "Made by `benchmarks/development.py` on development rows. Those of fold 0 are the test rows of run 4, so "
-            "choices made on them favour that run by a little."
+            "Made by `benchmarks/development.py` on dev sets. The dev set of fold 0 is the test set of run 4, so "
+            "choices made on it slightly favour that run."
         )
-        parts += ["## What was tried", tried, development]
+        parts += ["## Settings tried", tried, development]
     parts += ["## Where the figures come from", _sources([*tables, *(t for t in results.new_splits if t.variants)])]
     return "\n\n".join(parts) + "\n"
 
@@ -105,25 +105,25 @@ def _legend(tables: Sequence[TableResults]) -> str:
         "Accuracies in per cent. The best of each column is bold.",
         "",
         "- **domains**: mean over the runs that test a domain (five folds, or one target), then over seeds.",
-        "- **average ± SE**: mean over domains, each counting the same; the standard error is over seeds. It says how "
-        "much the choice of a seed matters, not how much other test rows would.",
+        "- **average ± SE**: unweighted mean over domains; the standard error is over seeds. It covers the variation "
+        "between seeds, not the sampling error of the test rows.",
         f"- **published**: the average that the paper prints ({NONE} where the paper has no such row), and "
         "**difference**: ours minus that. Figures that the paper quotes from elsewhere were measured with other "
         "features and splits.",
         "- **within 2 SE**: for the systems that the paper's authors measured themselves, whether ours falls short by "
-        "at most two combined standard errors. An error the paper does not print counts as zero.",
+        "at most two combined standard errors. A standard error that the paper does not print counts as zero.",
         "- **p**: two-sided one-sample t-test of our seeds' averages against the published average of the strongest "
         f"competitor ({competitors}); {ABOVE} significantly above it, {BELOW} below it, at {SIGNIFICANT}. "
-        f"{NONE} for systems without randomness and for single seeds.",
-        f"- **seeds**: how many; a seed counts when all its runs are there. {NONE} for systems without randomness.",
-        "- **clean**: the average over only those test rows whose text is in no part that training or selection reads.",
+        f"{NONE} for deterministic systems and for single seeds.",
+        f"- **seeds**: number of seeds with all their runs. {NONE} for deterministic systems.",
+        "- **clean**: the average over the test rows whose text is in no part that training or selection reads.",
         "- **CPU s**: median CPU seconds of one run.",
         "",
         "**Paired tests** compare two of our systems over the same test rows. A row's correctness is its mean over "
         "seeds; *difference* is in points, the mean over domains; *p* is two-sided, by normal approximation, with the "
-        "test rows as what is random; *p (Holm)* is corrected for the number of tests in the list and bold below "
-        f"{SIGNIFICANT}. The best system was chosen by the same rows, so the others are somewhat closer to it than "
-        "the tests say.",
+        "test rows as the random sample; *p (Holm)* is corrected for the number of tests in the list and bold below "
+        f"{SIGNIFICANT}. The best system was chosen on the same rows, so the others are somewhat closer to it than "
+        "the tests suggest.",
     ]
     return "\n".join(lines)
 
@@ -133,7 +133,7 @@ def _table(table: TableResults, plot: str | None) -> list[str]:
     if plot:
         parts.append(f"![Average accuracy of each system: ours and the published]({plot})")
     if not table.variants:
-        parts.append(f"No row has all runs of a seed yet: go on with `multidomain reproduce {table.name}`.")
+        parts.append(f"No row has all runs of a seed yet: resume with `multidomain reproduce {table.name}`.")
     for results in table.variants:
         parts += _variant(table, results)
     left_out = _left_out(table.records)
@@ -168,7 +168,7 @@ def _variant(table: TableResults, results: VariantResults) -> list[str]:
     if results.against_best:
         parts += [f"Paired tests against the best, {results.best.row.name}:", _pairs(results.against_best)]
     if results.asked:
-        parts += ["Paired tests of pairs that are compared whichever is best:", _pairs(results.asked)]
+        parts += ["Paired tests of pre-selected pairs:", _pairs(results.asked)]
     return parts
 
 
@@ -184,11 +184,11 @@ def _left_out(records: TableRecords) -> str:
             f"{'' if lacking.seed is None else f' seed {lacking.seed}'} ({lacking.done} of {lacking.wanted} runs)"
             for lacking in records.incomplete
         ]
-        lines.append(f"incomplete: {counted(len(seeds), 'seed')} left out: {'; '.join(seeds)}.")
+        lines.append(f"incomplete: {counted(len(seeds), 'seed')} dropped: {'; '.join(seeds)}.")
     if records.stale:
-        lines.append(f"stale: {counted(records.stale, 'record')} left out, of rows, settings or data not in use now.")
+        lines.append(f"stale: {counted(records.stale, 'record')} dropped, of rows, settings or data no longer in use.")
     if records.superseded:
-        lines.append(f"superseded: {counted(records.superseded, 'record')} left out, with a later one of the same run.")
+        lines.append(f"superseded: {counted(records.superseded, 'record')} dropped for a later one of the same run.")
     return "\n".join(f"- {line}" for line in lines)
 
 

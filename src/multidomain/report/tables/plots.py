@@ -1,4 +1,4 @@
-"""A plot of each table: every system's average as a dot, the published one as a circle."""
+"""A plot of each table: our average of each system as a dot, the published one as a circle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 OURS, PUBLISHED, GRID = "#0b5394", "#b45309", "#d9d9d9"
 STYLE: Any = {
-    "svg.hashsalt": "multidomain",  # else the names inside the file differ from run to run
+    "svg.hashsalt": "multidomain",  # or the ids inside the file would differ from run to run
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -32,7 +32,7 @@ def plot_table(table: TableResults, kind: str = "svg") -> bytes:
     Raises
     ------
     ConfigError
-        If matplotlib is not there.
+        If matplotlib is not installed.
     """
     with _matplotlib() as figure_type:
         panels, columns = table.variants, min(2, len(table.variants))
@@ -65,7 +65,7 @@ def _matplotlib() -> Iterator[Any]:
 
 
 def _lines(results: VariantResults) -> list[str | SystemResult]:
-    """Return what the lines of a panel are: each category's name above its systems."""
+    """Return the lines of a panel: each category's name above its systems."""
     lines: list[str | SystemResult] = []
     category = None
     for system in results.systems:

@@ -1,4 +1,4 @@
-"""Which records count: those of the recipe's rows as they are now, where a seed has all of its runs."""
+"""Which records count: those that match the recipe's current rows, for seeds with all their runs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from multidomain.experiments.runner import Run
 
 @dataclass(frozen=True)
 class Variant:
-    """The rules that runs were made under; Table 1 has one way only, where both are None."""
+    """The selection rule and target text of runs; both are None in Table 1, which has one variant only."""
 
     selection: str | None = None
     target_text: str | None = None
 
     @classmethod
-    def of(cls, place: Mapping[str, Any]) -> Variant:
-        """Return the variant that a place, or a record, belongs to."""
-        return cls(place.get("selection"), place.get("target_text"))
+    def of(cls, spec: Mapping[str, Any]) -> Variant:
+        """Return the variant of a split spec or of a record."""
+        return cls(spec.get("selection"), spec.get("target_text"))
 
     @property
     def compares(self) -> bool:
-        """Tell whether the paper's authors measured in this way."""
+        """Tell whether the paper's authors used this variant."""
         return self in (Variant(), Variant("oracle", "train"))
 
 
@@ -43,7 +43,7 @@ class SeedRuns:
 
 @dataclass(frozen=True)
 class Incomplete:
-    """A seed that lacks runs."""
+    """A seed with missing runs."""
 
     row: Row
     variant: Variant
@@ -54,16 +54,16 @@ class Incomplete:
 
 @dataclass(frozen=True)
 class TableRecords:
-    """The records of a table, sorted out.
+    """The records of a table, sorted by whether they count.
 
     Attributes
     ----------
     complete
         In the order of the recipe's rows, then of seeds.
     stale
-        How many records are of a row, a setting or data that the table no longer has.
+        Number of records with a row, settings or data that the table no longer has.
     superseded
-        How many have a later record of the same run.
+        Number of records with a later record of the same run.
     """
 
     complete: tuple[SeedRuns, ...]
@@ -80,8 +80,8 @@ class TableRecords:
 def sort_out(table: str, recipe: Recipe, records: Sequence[Record]) -> TableRecords:
     """Find the runs that count.
 
-    Of several records of one run the last counts. What was measured on other data than the last record of the file
-    is stale: figures of two corpora must not stand in one table.
+    Of several records of one run the last counts. Records measured on other data than the last record of the file are
+    stale: one table must not mix figures of two corpora.
     """
     rows = {(row.category, row.system): row for row in recipe.rows}
     data = records[-1]["data"] if records else None
@@ -90,11 +90,11 @@ def sort_out(table: str, recipe: Recipe, records: Sequence[Record]) -> TableReco
     stale = superseded = 0
     for record in records:
         row = rows.get((record["category"], record["system"]))
-        place = fitting.place(record, row) if row and record["data"] == data else None
-        if row is None or place is None:
+        spec = fitting.spec(record, row) if row and record["data"] == data else None
+        if row is None or spec is None:
             stale += 1
             continue
-        key = (row.name, record["seed"], str(place))
+        key = (row.name, record["seed"], str(spec))
         superseded += key in kept
         kept[key] = record
     complete: list[SeedRuns] = []
@@ -102,39 +102,39 @@ def sort_out(table: str, recipe: Recipe, records: Sequence[Record]) -> TableReco
     for row in recipe.rows:
         seeds = sorted({seed for name, seed, _ in kept if name == row.name}, key=lambda seed: seed or 0)
         for seed in seeds:
-            for variant, places in row_variants(recipe, row).items():
-                keys = [(row.name, seed, str(place)) for place in places]
+            for variant, split_specs in row_variants(recipe, row).items():
+                keys = [(row.name, seed, str(spec)) for spec in split_specs]
                 found = tuple(kept[key] for key in keys if key in kept)
-                if len(found) == len(places):
+                if len(found) == len(split_specs):
                     complete.append(SeedRuns(row, variant, seed, found))
                 elif found:
-                    incomplete.append(Incomplete(row, variant, seed, len(found), len(places)))
+                    incomplete.append(Incomplete(row, variant, seed, len(found), len(split_specs)))
     return TableRecords(tuple(complete), tuple(incomplete), stale, superseded)
 
 
 def row_variants(recipe: Recipe, row: Row) -> dict[Variant, list[SplitSpec]]:
-    """Return the runs that make a seed of a row complete, for each variant that the row is run under."""
+    """Return, for each variant of a row, the runs that make a seed complete."""
     variants: dict[Variant, list[SplitSpec]] = {}
-    for place in recipe.places(reads_text=row.reads_text):
-        variants.setdefault(Variant.of(place), []).append(place)
+    for spec in recipe.split_specs(reads_text=row.reads_text):
+        variants.setdefault(Variant.of(spec), []).append(spec)
     return variants
 
 
 class _Fitting:
-    """Finds the run of the recipe that a record is of."""
+    """Finds the run of the recipe that a record belongs to."""
 
     def __init__(self, table: str, recipe: Recipe):
         self._table, self._recipe = table, recipe
         self._rows = {row.name: row for row in recipe.rows}
-        self._identity = cache(self._identity_of)  # checking settings takes longer than all else here
+        self._identity = cache(self._identity_of)  # validating settings is the slowest step here
 
-    def place(self, record: Record, row: Row) -> SplitSpec | None:
-        """Return the place of a record in its protocol, or None if the row has no such run now."""
+    def spec(self, record: Record, row: Row) -> SplitSpec | None:
+        """Return the split spec of a record, or None if the row no longer has such a run."""
         if (record["seed"] is None) == row.is_random:
             return None
         identity = self._identity(row.name, record["seed"])
-        places = row_variants(self._recipe, row).get(Variant.of(record), [])
-        return next((place for place in places if is_of(record, {**place, **identity})), None)
+        split_specs = row_variants(self._recipe, row).get(Variant.of(record), [])
+        return next((spec for spec in split_specs if is_of(record, {**spec, **identity})), None)
 
     def _identity_of(self, name: str, seed: int | None) -> dict[str, Any]:
         return Run(self._table, self._rows[name], seed, {}).identity()

@@ -19,10 +19,10 @@ from multidomain.report.tables.types import Pair, Published, Results, Source, Sy
 REMARKS = "remarks.md"
 
 VARIANTS = tuple(Variant(selection, text) for text in ("train", "test") for selection in ("oracle", "source-dev"))
-"""Of Table 2, the one that compares with the paper first."""
+"""Variants of Table 2, the one comparable with the paper first."""
 
 ASKED = (("MAN-NLL-SP-MLP", "SP-MLP"), ("MAN-NLL-SP-MLP", "FA-LR"), ("MAN-NLL-SP-CNN", "FA-SVM"))
-"""Systems that are compared whichever is best: does the adversary help, and does a network at all?"""
+"""Pre-selected pairs: does the adversary help, and does a network help at all?"""
 
 
 def load_results(folder: Path) -> Results:
@@ -41,7 +41,7 @@ def load_results(folder: Path) -> Results:
         begun, stale = sum(len(t.records.incomplete) for t in tables), sum(t.records.stale for t in tables)
         raise DataError(
             f"{folder} holds {counted(sum(map(len, records.values())), 'record')}, but no row of a table has all runs "
-            f"of a seed: {counted(begun, 'seed')} incomplete, {counted(stale, 'record')} of other settings or data. "
+            f"of a seed: {counted(begun, 'seed')} incomplete, {counted(stale, 'record')} with other settings or data. "
             f"{_what_to_do(folder)}"
         )
     remarks = folder / REMARKS
@@ -53,11 +53,11 @@ def load_results(folder: Path) -> Results:
 
 
 def _what_to_do(folder: Path) -> str:
-    return f"Run 'multidomain reproduce {TABLES[0]} --results {folder}', or name the folder that has the records."
+    return f"Run 'multidomain reproduce {TABLES[0]} --results {folder}', or give the folder that has the records."
 
 
 def aggregate(table: str, recipe: Recipe, records: Sequence[Record]) -> TableResults:
-    """Turn the records of a table into its figures; it has no variants while no seed is complete."""
+    """Compute the figures of a table from its records; without a complete seed it has no variants."""
     counting = sort_out(table, recipe, records)
     maker = _Table(table, recipe, counting.complete)
     has_targets = any(runs.variant != Variant() for runs in counting.complete)
@@ -75,7 +75,7 @@ def aggregate(table: str, recipe: Recipe, records: Sequence[Record]) -> TableRes
 
 
 def is_authors(table: str, system: str) -> bool:
-    """Tell whether the paper's authors measured a system themselves; the other figures they quote."""
+    """Tell whether the paper's authors measured a system themselves; their other figures are quoted."""
     others = {"table1": ("SP-MLP", "MLP"), "table3": ("CNN",)}
     return system.startswith("MAN") or system in others.get(table, ())
 
@@ -119,7 +119,7 @@ class _Table:
 
     def _system(self, row: Row, variant: Variant) -> SystemResult | None:
         ran_as = variant
-        if variant not in row_variants(self.recipe, row):  # it reads no unlabelled text, so it ran with one kind only
+        if variant not in row_variants(self.recipe, row):  # it reads no unlabelled text, so it ran with one kind
             ran_as = Variant(variant.selection, "train")
         seeds = [runs for runs in self.complete if runs.row == row and runs.variant == ran_as]
         if not seeds:
@@ -147,14 +147,14 @@ def _over_seeds(figure: Callable[[SeedRuns], dict[str, Any]], seeds: Sequence[Se
 
 
 def _by_domain(runs: SeedRuns, part: str) -> dict[str, float]:
-    """Return accuracies in per cent, the mean over the runs that test a domain: all folds, or those of one target."""
+    """Return accuracies in per cent, means over the runs that test a domain: all folds, or those of one target."""
     domains = dict.fromkeys(domain for record in runs.records for domain in record[part])
     of_domain = {name: [record[part][name] for record in runs.records if name in record[part]] for name in domains}
     return {name: 100 * float(np.mean(accuracies)) for name, accuracies in of_domain.items()}
 
 
 def _correct(runs: SeedRuns) -> dict[str, np.ndarray]:
-    """Return which test rows were answered correctly, those of all runs one after the other."""
+    """Return which test rows were predicted correctly, concatenated over runs."""
     domains = dict.fromkeys(domain for record in runs.records for domain in record["truth"])
     return {
         name: np.concatenate(
@@ -192,7 +192,7 @@ def _pairs(pairs: Sequence[tuple[SystemResult, SystemResult]]) -> tuple[Pair, ..
 
 
 def _source(records: Sequence[Record]) -> Source:
-    """Return where figures come from."""
+    """Return the provenance of the figures."""
     parts = ("multidomain", "python", "torch", "numpy", "scikit-learn", "cpu")
     return Source(
         records=len(records),

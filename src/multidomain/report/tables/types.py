@@ -25,7 +25,7 @@ class Published:
 
     @property
     def name(self) -> str:
-        """Return the name as rows of a recipe have it, without the category where the paper gives none."""
+        """Return the name as in a recipe, without the category where the paper gives none."""
         return self.system if self.category is None else f"{self.category}/{self.system}"
 
     def is_of(self, row: Row) -> bool:
@@ -34,7 +34,7 @@ class Published:
 
     @property
     def mean(self) -> float:
-        """Return the mean over domains, which the printed average ought to be."""
+        """Return the mean over domains, which should equal the printed average."""
         return float(np.mean(list(self.domains.values())))
 
 
@@ -51,13 +51,13 @@ class SystemResult:
     clean
         The average on test rows whose text is in no part that training may read.
     p_competitor
-        Of the seeds' averages against the strongest competitor's published figure.
+        p-value of the seeds' averages against the strongest competitor's published figure.
     is_authors
-        Whether the paper's authors measured this row themselves, on these data.
+        Whether the paper's authors measured this row themselves, on this data.
     is_borrowed
-        Whether it stands here though it was run with the other target text, which it does not read.
+        Whether the runs are those with the other target text, which the system does not read.
     correct
-        By domain, how often each test row was answered correctly: the mean over seeds.
+        By domain, how often each test row was predicted correctly: the mean over seeds.
     """
 
     row: Row
@@ -85,12 +85,12 @@ class SystemResult:
 
     @property
     def difference(self) -> float | None:
-        """Return by how much the average exceeds the published one."""
+        """Return the average minus the published one."""
         return None if self.published is None else self.average - self.published.average
 
     @property
     def is_within_two_se(self) -> bool | None:
-        """Tell whether it falls short by at most two combined standard errors; an error not known counts as 0."""
+        """Tell whether it falls short by at most two combined standard errors; an unknown one counts as 0."""
         if self.difference is None or self.published is None:
             return None
         return self.difference >= -2 * math.hypot(self.se or 0.0, self.published.se or 0.0)
@@ -98,7 +98,7 @@ class SystemResult:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two of our systems over the same test rows; `p_holm` is corrected for the other pairs of its list."""
+    """Two of our systems on the same test rows; `p_holm` is Holm-corrected over the pairs of its list."""
 
     first: Row
     second: Row
@@ -113,7 +113,7 @@ class VariantResults:
     Attributes
     ----------
     missing
-        Names of the rows of the recipe, and of the paper, that have no complete seed.
+        Rows of the recipe, and of the paper, without a complete seed.
     against_best
         Each system against the one with the best average.
     """
@@ -132,18 +132,18 @@ class VariantResults:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a table's figures come from."""
+    """Provenance of a table's figures."""
 
     records: int
     cpu_hours: float
     code: Mapping[str, int]  # hash -> number of records
     data: Mapping[str, str]  # name -> hash
-    machine: Mapping[str, tuple[str, ...]]  # package or part -> all values met
+    machine: Mapping[str, tuple[str, ...]]  # package or part -> all values found
 
 
 @dataclass(frozen=True)
 class TableResults:
-    """All of one table; `split_seed` is that of a new split, or None on the split that is given."""
+    """All results of one table; `split_seed` is None on the given split."""
 
     name: str
     title: str
@@ -157,7 +157,7 @@ class TableResults:
 
 @dataclass(frozen=True)
 class Results:
-    """All tables that have records, what somebody wrote about them, and the same tables on new splits."""
+    """All tables that have records, remarks on them, and the same tables on new splits."""
 
     tables: tuple[TableResults, ...]
     remarks: str

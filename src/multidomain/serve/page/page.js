@@ -1,13 +1,13 @@
 import { act, ask, askJson, finish, onBack } from "./server.js";
 
-/* Everything that came from a person or from the server is put into the page as text, never as markup. */
+/* Input and server responses are inserted as text, never as markup. */
 
 const PREVIEW_ROWS = 5;
 
 const $ = (id) => document.getElementById(id);
-let facts = null; // what the server says about its model
+let facts = null; // the server's description of its model
 let explained = null;
-const unknownDomain = $("domain").options[0]; // offered only if the model answers without a domain
+const unknownDomain = $("domain").options[0]; // offered only if the model predicts without a domain
 
 /* Building pieces of the page */
 
@@ -49,12 +49,12 @@ function fillNotes(list, notes) {
   list.replaceChildren(...notes.map((note) => make("li", { text: note })));
 }
 
-/* The text that was typed */
+/* A single text */
 
 function textOrNull() {
   const text = $("text").value;
   let fault = "";
-  if (!text.trim()) fault = "Type a text first.";
+  if (!text.trim()) fault = "Enter a text first.";
   else if (facts && [...text].length > facts.limits.max_text_length) {
     fault = `The text is longer than ${facts.limits.max_text_length.toLocaleString("en")} characters.`;
   }
@@ -70,13 +70,13 @@ async function predict() {
   const chosen = $("domain").value || null;
   await act("predict", { busy: [$("predict"), $("answer")], message: $("text-message") }, async (isLatest) => {
     await needFacts();
-    // Who asked before the model was known could not choose yet.
+    // Before the model was loaded there was no domain to choose.
     const domain = chosen ?? (facts.answers_without_domain ? null : $("domain").value);
     const { predictions } = await askJson("v1/predict", { text, domain });
     if (!isLatest()) return;
     showPrediction(predictions[0], domain);
     $("target").value = predictions[0].label;
-    explain(text, domain, predictions[0].label); // takes longer, and the answer need not wait for it
+    explain(text, domain, predictions[0].label); // slower, so the prediction does not wait for it
   });
 }
 
@@ -87,7 +87,7 @@ function showPrediction(prediction, asked) {
   $("confidence").textContent = percent(prediction.confidence);
   $("answer-domain").textContent =
     prediction.domain === null ? "Domain unknown: shared features only" : `Domain: ${prediction.domain}`;
-  // Who chose "unknown" need not be warned of it.
+  // No warning for a user who chose "unknown".
   fillNotes($("answer-notes"), asked === null ? [] : (prediction.warnings ?? []));
   const rows = Object.entries(prediction.probabilities).sort((one, other) => other[1] - one[1]);
   $("bars").replaceChildren(
@@ -114,7 +114,7 @@ async function explain(text, domain, target) {
 }
 
 function showWords() {
-  const { text, words, target, n_pieces: all } = explained;
+  const { text, words, target, n_words: all } = explained;
   const part = document.querySelector("input[name=part]:checked").value;
   const characters = [...text]; // offsets count code points
   const between = (start, end) => characters.slice(start, end).join("");
@@ -138,10 +138,10 @@ function showWords() {
   const nothing = words.every((word) => Math.abs(word[part]) < 1e-6);
   const why =
     part === "private"
-      ? "Private features add nothing here: the domain is unknown or had no labels, or the model has none."
-      : "No word changes the answer.";
+      ? "Private features contribute nothing here: the domain is unknown or had no labels, or the model has none."
+      : "No word changes the prediction.";
   $("words-note").textContent = first + (nothing ? why : "");
-  $("words-table").querySelector("caption").textContent = `What each word adds to the log-odds of ${target}`;
+  $("words-table").querySelector("caption").textContent = `Contribution of each word to the log-odds of ${target}`;
   $("words-table").tBodies[0].replaceChildren(
     ...words.map((word) =>
       make(
@@ -175,8 +175,8 @@ async function compare() {
 
 function showComparison(predictions) {
   const labels = new Set(predictions.map((prediction) => prediction.label));
-  const answers = labels.size === 1 ? `the same answer, ${predictions[0].label}` : "answers that differ";
-  const unknown = predictions.length > facts.domains.length ? " and an unknown one" : "";
+  const answers = labels.size === 1 ? `same prediction, ${predictions[0].label}` : "predictions differ";
+  const unknown = predictions.length > facts.domains.length ? " and unknown domain" : "";
   $("comparison-said").textContent = `${counted(facts.domains.length, "domain")}${unknown}: ${answers}.`;
   $("comparison-table").tBodies[0].replaceChildren(
     ...predictions.map((prediction, i) => {
@@ -202,23 +202,23 @@ async function predictFile(file) {
   message.textContent = "";
   $("file-full").hidden = true;
   if (facts && file.size > facts.limits.max_body_bytes) {
-    message.textContent = `${file.name} has ${counted(file.size, "byte")}, and this server takes at most ${counted(
+    message.textContent = `${file.name} has ${counted(file.size, "byte")}, and this server accepts at most ${counted(
       facts.limits.max_body_bytes, "byte")}. Split it, or use "multidomain predict" on the command line.`;
     return;
   }
   let content;
   try {
-    content = await file.arrayBuffer(); // here, so that a file that cannot be read is not taken for a server that is gone
+    content = await file.arrayBuffer(); // before the request, so that an unreadable file is not mistaken for an unreachable server
   } catch {
     message.textContent = `${file.name} cannot be read. Choose it again.`;
     return;
   }
-  // The server says it for the command line.
-  const reword = (text) =>
-    text
-      .replaceAll("body.csv", file.name)
-      .replace(/--text-column NAME \(in Python: .*?\)\)/, "the field “Text column”")
-      .replace(/name it, for example --encoding \S+ \(in Python: .*?\)/, "choose that above");
+  // A hint names settings as {text_column=NAME}; on this page they are form fields.
+  const fields = { text_column: "the field “Text column”", encoding: "the field “Encoding”" };
+  const reword = ({ message, details }) => {
+    const hint = (details?.hint ?? "").replace(/\{(\w+)(=[^}]*)?\}/g, (_, name) => fields[name] ?? name);
+    return (details?.problem ? `${details.problem} ${hint}`.trim() : message).replaceAll("body.csv", file.name);
+  };
   await act("file", { busy: [$("drop")], message, reword }, async (isLatest) => {
     const query = new URLSearchParams({ encoding: $("encoding").value });
     if ($("file-domain").value) query.set("domain", $("file-domain").value);
@@ -244,7 +244,7 @@ async function showTable(name, table, headers) {
   link.download = `${name.replace(/\.csv$/i, "")}-predicted.csv`;
   link.textContent = `Download ${link.download}`;
   const [header, ...first] = csvRows(await table.slice(0, 2 ** 20).text(), PREVIEW_ROWS + 1);
-  const order = (cells) => [...cells.slice(-2), ...cells.slice(0, -2)]; // what was added comes first
+  const order = (cells) => [...cells.slice(-2), ...cells.slice(0, -2)]; // added columns first
   const preview = $("preview");
   preview.caption.textContent = `The first ${counted(first.length, "row")}`;
   preview.tHead.replaceChildren(make("tr", {}, ...order(header).map((text) => make("th", { scope: "col", text }))));
@@ -275,7 +275,7 @@ async function needFacts() {
 }
 
 async function loadFacts() {
-  facts = null; // a server that was gone may come back with another model
+  facts = null; // the server may have restarted with another model
   await act("facts", { busy: [], message: $("token-message") }, needFacts);
   if (facts) await finish();
 }
@@ -311,7 +311,7 @@ function showFacts() {
   );
 }
 
-/* What the user does */
+/* Event handlers */
 
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();

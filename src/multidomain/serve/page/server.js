@@ -1,4 +1,4 @@
-/* Asking the server: tokens, a server that is gone, and answers that are errors. */
+/* Requests to the server: tokens, an unreachable server, and error responses. */
 
 const ASK_AGAIN_MS = 2000;
 
@@ -6,11 +6,16 @@ const $ = (id) => document.getElementById(id);
 let whenBack = () => {};
 let pollTimer = 0;
 
-class Refused extends Error {} // the server's answer is an error; its message is for the user
+class Refused extends Error { // an error response; its message is for the user
+  constructor({ message, details }) {
+    super(message);
+    this.details = details;
+  }
+}
 class Unreachable extends Error {}
 class NeedsToken extends Error {}
 
-/* Say what to do when the server is there again after it was gone, or a token was given. */
+/* Set what to do when the server is reachable again, or a token was entered. */
 export function onBack(action) {
   whenBack = action;
 }
@@ -32,7 +37,7 @@ export async function ask(path, options = {}) {
   }
   if (!response.ok) {
     const body = await response.json().catch(() => null);
-    throw new Refused(body?.error?.message ?? `The server answered with status ${response.status}.`);
+    throw new Refused(body?.error ?? { message: `The server responded with status ${response.status}.` });
   }
   return response;
 }
@@ -68,13 +73,13 @@ function askForToken(wasWrong) {
   $("token").focus();
 }
 
-/* Actions: of each kind the latest counts, and a fault is shown beside the control that caused it. */
+/* Actions: only the latest of each kind counts, and an error is shown beside the control that caused it. */
 
 const latest = new Map();
-const unfinished = new Map(); // for want of the server or of a token
+const unfinished = new Map(); // waiting for the server or for a token
 
 export async function act(name, places, work) {
-  const { busy, message, reword = (text) => text } = places;
+  const { busy, message, reword = (error) => error.message } = places;
   const ticket = (latest.get(name) ?? 0) + 1;
   latest.set(name, ticket);
   const isLatest = () => latest.get(name) === ticket;
@@ -85,7 +90,7 @@ export async function act(name, places, work) {
     await work(isLatest);
   } catch (error) {
     if (error instanceof Refused) {
-      if (isLatest()) message.textContent = reword(error.message);
+      if (isLatest()) message.textContent = reword(error);
     } else if (error instanceof Unreachable || error instanceof NeedsToken) {
       unfinished.set(name, () => act(name, places, work));
     } else {

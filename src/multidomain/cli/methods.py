@@ -1,0 +1,23 @@
+"""The command ``multidomain methods``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from multidomain.cli.console import err, out
+
+
+def methods_command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the methods, those of installed packages included."""
+    from multidomain.cli.render import method_facts, methods_table
+    from multidomain.methods.registry import METHODS
+
+    if as_json:
+        print(json.dumps([method_facts(entry) for entry in METHODS.values()], indent=2))
+    else:
+        out.print(methods_table())
+    for name, why in METHODS.broken.items():
+        err.print(f"warning: the method '{name}' of an installed package cannot be imported: {why}", style="yellow")

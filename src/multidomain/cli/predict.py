@@ -1,0 +1,48 @@
+"""The command ``multidomain predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multidomain.cli.console import err, print_notes
+from multidomain.cli.options import DomainColumn, Encoding, MethodFile, ModelArgument, TextColumn, Unknown
+from multidomain.errors import Note, counted
+
+
+def predict_command(
+    model: ModelArgument,
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, JSON lines or Parquet.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="CSV, TSV or JSON lines; standard output by default."),
+    ] = None,
+    domain: Annotated[str | None, typer.Option(help="Domain of all rows, in place of a domain column.")] = None,
+    text_column: TextColumn = None,
+    domain_column: DomainColumn = None,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Add a column for each class.")] = False,
+    encoding: Encoding = "utf-8",
+    unknown_domain: Unknown = "shared",
+    method: MethodFile = None,
+) -> None:
+    """Copy a file with the columns 'prediction' and 'confidence' added; the order of the rows is kept."""
+    from multidomain.data.columns import Columns
+    from multidomain.model.batch import predict_file
+    from multidomain.model.model import Model
+
+    done = predict_file(
+        Model.load(model, method=method),
+        source,
+        output,
+        Columns(text=text_column, domain=domain_column),
+        domain=domain,
+        probabilities=probabilities,
+        unknown_domain=unknown_domain,
+        encoding=encoding,
+    )
+    print_notes(done.notes)
+    if done.without_text:
+        print_notes([Note(f"{counted(done.without_text, 'row')} without text got no prediction")])
+    err.print(f"{counted(done.rows, 'row')} written to {output or 'standard output'}", soft_wrap=True)

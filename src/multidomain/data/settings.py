@@ -1,0 +1,33 @@
+"""How data is read and split."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from multidomain.settings import Settings
+
+
+class ReadingSettings(Settings):
+    """How to read the data."""
+
+    text_column: str | None = Field(None, description="column with the text; auto-detected by default")
+    label_column: str | None = Field(
+        None, description="column with the class, empty in unlabelled rows; auto-detected by default"
+    )
+    domain_column: str | None = Field(None, description="column with the domain; auto-detected by default")
+    split_column: str | None = Field(
+        None, description="column that says train, dev, test or unlabelled; auto-detected by default"
+    )
+    encoding: str = Field("utf-8", description="encoding of text files")
+    drop_empty: bool = Field(False, description="drop rows without text")
+    dev: str | None = Field(None, description="file with the dev set")
+    test: str | None = Field(None, description="file with the test set")
+    text_only: str | None = Field(None, description="file with further unlabelled text")
+
+
+class SplitSettings(Settings):
+    """How to split a corpus; together with the corpus it decides the split."""
+
+    fold: int | None = Field(None, ge=0, description="run of the 5-fold protocol, 0 to 4; by default rows are held out")
+    unlabelled: tuple[str, ...] = Field((), description="domains whose labels training must not see")
+    seed: int = Field(0, description="seed of the split")

@@ -1,0 +1,174 @@
+"""Training as `multidomain train` does it, for the command line and for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from multidomain.data.checks import check_trainable
+from multidomain.data.columns import Columns
+from multidomain.data.corpus import Corpus
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.readers.read import read_corpus
+from multidomain.data.settings import ReadingSettings
+from multidomain.data.splits import Split, split_by
+from multidomain.errors import ConfigError, Note
+from multidomain.features.base import Documents
+from multidomain.runs.auto import choose_method, is_choice_for
+from multidomain.runs.choice import AutoChoice, Candidate
+from multidomain.runs.config import AUTO, TrainConfig
+from multidomain.runs.folder import CONFIG, RunFolder
+from multidomain.runs.run import RunResult, run_in_folder
+from multidomain.training.callbacks import Callback
+from multidomain.training.settings import RunSettings
+from multidomain.training.train import suited_device
+
+SMOKE_ROWS = 40  # of each domain, part and class
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A config, with the corpus and split that it describes.
+
+    Attributes
+    ----------
+    smoke
+        A trial: one epoch on a few rows.
+    """
+
+    config: TrainConfig
+    corpus: Corpus
+    split: Split
+    smoke: bool = False
+
+    @property
+    def settings(self) -> RunSettings:
+        """Return the settings of the run."""
+        settings = self.config.run
+        if self.smoke:
+            settings = settings.model_copy(update={"training": settings.training.model_copy(update={"max_epochs": 1})})
+        return settings
+
+    @property
+    def folder(self) -> RunFolder:
+        """Return the folder of the run."""
+        return RunFolder(Path(self.config.output))
+
+    def check(self, *, resume: bool, overwrite: bool) -> list[Note]:
+        """Raise the errors that training would raise; return notes on the data."""
+        notes = check_trainable(self.corpus, self.split)
+        self.folder.check(self.settings, resume=resume, overwrite=overwrite, smoke=self.smoke)
+        return notes
+
+
+@dataclass(frozen=True)
+class TrainOutcome:
+    """The metrics of a run, its config, and how its method was chosen, if by 'auto'."""
+
+    result: RunResult
+    config: TrainConfig
+    choice: AutoChoice | None
+
+
+def plan_run(config: TrainConfig, *, smoke: bool = False) -> Plan:
+    """Read and split the data."""
+    corpus = load_data(config.data, config.reading)
+    if smoke:
+        corpus = corpus.thinned(SMOKE_ROWS)
+    return Plan(config, corpus, split_by(corpus, config.split_settings), smoke)
+
+
+def load_data(data: str, reading: ReadingSettings) -> Corpus:
+    """Read a corpus, and the files given for its other parts."""
+    r = reading
+    columns = Columns(r.text_column, r.label_column, r.domain_column, r.split_column)
+    options: dict[str, Any] = {"encoding": r.encoding, "drop_empty": r.drop_empty}
+    files = {part: path for part, path in (("dev", r.dev), ("test", r.test), ("unlabelled", r.text_only)) if path}
+    if not files:
+        return load_corpus(data, columns, **options)
+    corpora = [load_corpus(data, columns, part="train", **options)]
+    corpora += [read_corpus(path, columns, part=part, **options) for part, path in files.items()]
+    return Corpus.concat(corpora)
+
+
+def train(
+    plan: Plan,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    callbacks: Sequence[Callback] = (),
+    auto_callbacks: Sequence[Callback] = (),
+    on_compare: Callable[[], None] = lambda: None,
+    on_candidate: Callable[[Candidate], None] = lambda candidate: None,
+    on_choice: Callable[[AutoChoice], None] = lambda choice: None,
+) -> TrainOutcome:
+    """Train a model in its folder; with the method 'auto', choose the method first.
+
+    Parameters
+    ----------
+    resume, overwrite
+        As for `run_in_folder`.
+    auto_callbacks
+        Called while methods are compared.
+    on_compare, on_candidate, on_choice
+        Called before the comparison, after each candidate, and with the choice.
+    """
+    config, choice, documents = plan.config, None, Documents(plan.corpus.documents)
+    torch.set_num_threads(config.threads)
+    device = config.device
+    if config.method == AUTO:
+        plan.folder.check(plan.settings, resume=resume, overwrite=overwrite, smoke=plan.smoke)
+        choice = _remembered_choice(plan) if resume else None
+        if choice is None:
+            check_trainable(plan.corpus, plan.split)
+            on_compare()
+            choice = choose_method(
+                plan.corpus,
+                plan.split,
+                plan.settings,
+                config.auto,
+                device=device,
+                callbacks=auto_callbacks,
+                documents=documents,
+                on_candidate=on_candidate,
+            )
+            if not plan.folder.holds_model:  # an old model keeps its own until it is replaced
+                plan.folder.keep_choice(choice)
+        on_choice(choice)
+        config = config.with_method(choice.method)
+        plan = Plan(config, plan.corpus, plan.split, plan.smoke)
+        device = suited_device(plan.settings, device)
+    result = run_in_folder(
+        plan.folder.path,
+        plan.corpus,
+        plan.split,
+        config.split_settings,
+        plan.settings,
+        device=device,
+        resume=resume,
+        overwrite=overwrite,
+        smoke=plan.smoke,
+        callbacks=callbacks,
+        documents=documents,
+    )
+    if choice or not resume:
+        plan.folder.keep_choice(choice)
+    config.save(plan.folder.path / CONFIG)
+    return TrainOutcome(result, config, choice)
+
+
+def _remembered_choice(plan: Plan) -> AutoChoice | None:
+    """Return the choice in an interrupted run's folder, if it was made for the same data and settings."""
+    choice = plan.folder.choice()
+    if choice and is_choice_for(choice, plan.corpus, plan.split, plan.settings, plan.config.auto):
+        return choice
+    if plan.folder.ended():
+        raise ConfigError(
+            f"The run in {plan.folder.path} has ended, and its method was not chosen for these data and settings.",
+            "Replace it ({overwrite}), or choose another folder.",
+        )
+    return None

@@ -1,0 +1,134 @@
+"""Everything that determines the outcome of a training run besides data and split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+from pydantic import Field, field_validator
+
+from multidomain.errors import ConfigError, quoted
+from multidomain.methods.registry import RECOMMENDED, MethodEntry, method_entry
+from multidomain.renamings import config_renamed
+from multidomain.settings import Settings
+
+if TYPE_CHECKING:
+    from multidomain.methods.base import Requirements
+
+Device: TypeAlias = Literal["auto", "cpu", "cuda"]
+
+
+class TrainingSettings(Settings):
+    """How to train; the defaults are the paper's, where it gives them."""
+
+    batch_size: int = Field(8, ge=2, description="rows of each domain in a mini-batch")
+    max_epochs: int = Field(30, ge=1, description="maximum number of epochs")
+    patience: int = Field(5, ge=1, description="stop after this many epochs without a better dev accuracy")
+    balanced: bool = Field(False, description="sample the classes of a domain equally often")
+    seed: int = Field(0, ge=0, lt=2**32, description="random seed")
+    checkpoint_seconds: float = Field(120, ge=0, description="minimum seconds between checkpoints")
+
+
+class RunSettings(Settings):
+    """Everything that determines the outcome of a run besides data and split.
+
+    Attributes
+    ----------
+    method, method_settings
+        Name of the method, and what differs from its defaults.
+    features
+        What differs from the defaults of featurizers, by their names.
+
+    Examples
+    --------
+    >>> settings = RunSettings(method="lr", features={"ngrams": {"max_features": 100}})
+    >>> settings.complete()["features"]
+    {'ngrams': {'weighting': 'tfidf', 'max_features': 100, 'ngram_range': [1, 2]}}
+    """
+
+    method: str = RECOMMENDED
+    method_settings: dict[str, Any] = Field(default_factory=dict)
+    features: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    training: TrainingSettings = TrainingSettings()
+
+    @field_validator("features")
+    @classmethod
+    def _are_settings_of_featurizers(cls, features: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        return checked_features(features)
+
+    @property
+    def entry(self) -> MethodEntry:
+        """Return the method behind the name."""
+        return method_entry(self.method)
+
+    @property
+    def requirements(self) -> Requirements:
+        """Return what the method asks for with its settings."""
+        return self.entry.requirements(self.entry.settings(self.method_settings))
+
+    def of_featurizer(self, name: str) -> Settings:
+        """Return all settings of a featurizer, with the defaults of the method and of the featurizer filled in."""
+        from multidomain.features.base import FEATURIZERS
+
+        asks_for, featurizer = self.requirements, FEATURIZERS.find(name)
+        asked = asks_for.features if asks_for.featurizer == name else {}
+        given = {key: value for key, value in self.features.get(name, {}).items() if value is not None}
+        return featurizer.settings_type.parse({**featurizer.defaults, **asked, **given}, f"settings of '{name}'")
+
+    def complete(self) -> dict[str, Any]:
+        """Return all settings that determine the outcome, defaults included, as JSON-compatible values."""
+        training = self.training.model_dump(mode="json")
+        del training["checkpoint_seconds"]  # has no influence on the outcome
+        read = self.requirements.featurizer
+        return {
+            "method": self.entry.name,
+            "method_settings": self.entry.settings(self.method_settings).model_dump(mode="json"),
+            "features": self.model_dump(mode="json")["features"]
+            if read is None
+            else {read: self.of_featurizer(read).model_dump(mode="json")},
+            "training": training,
+        }
+
+    @classmethod
+    def from_record(cls, complete: Mapping[str, Any]) -> Self:
+        """Return the settings from the output of `complete`, also under earlier names; new ones get their defaults.
+
+        Raises
+        ------
+        ConfigError
+            A method or a setting is gone, or no longer valid.
+        """
+        config = config_renamed(complete)
+        entry = method_entry(config["method"])
+        own = {s: value for s, value in config["method_settings"].items() if s not in (*entry.fixed, *entry.unused)}
+        read = entry.requirements(entry.settings(own)).featurizer
+        # Records used to name all features, also of a method that does not read them. Those of an ensemble had no
+        # weighting, which is up to its members.
+        features = {
+            name: values
+            for name, values in config.get("features", {}).items()  # none: an ensemble's, whose members have their own
+            if name == read or (read is None and values.get("weighting", "") is not None and "words" not in complete)
+        }
+        run = cls.parse({**config, "method_settings": own, "features": features}, "recorded settings")
+        now = run.complete()["method_settings"]
+        other = [name for name in entry.fixed if config["method_settings"].get(name, now[name]) != now[name]]
+        if other:
+            raise ConfigError(f"The settings are of another '{entry.name}': {quoted(other)} stood otherwise.")
+        return run
+
+
+def checked_features(features: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Check the settings of featurizers, and return those that were given as their types have them."""
+    from multidomain.features.base import FEATURIZERS  # imported here: listing settings must not load scipy
+
+    checked = {}
+    for name, values in features.items():
+        parsed = FEATURIZERS.find(name).settings_type.parse(values, f"settings of featurizer '{name}'")
+        if values:
+            checked[name] = {key: getattr(parsed, key) for key in values}
+    return checked
+
+
+def with_method(settings: RunSettings, method: str, method_settings: Mapping[str, Any]) -> RunSettings:
+    """Return the same settings with another method."""
+    return settings.model_copy(update={"method": method, "method_settings": dict(method_settings)})
