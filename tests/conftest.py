@@ -14,6 +14,10 @@ import pytest
 
 Run = Callable[..., tuple[int, str, str]]
 
+# Before numpy and torch are loaded, and in all processes that tests start: threads that wait for work take a core each.
+for _library in ("OMP", "OPENBLAS"):
+    os.environ[f"{_library}_NUM_THREADS"] = "1"
+
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
@@ -21,6 +25,30 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_meter() -> Iterator[int]:
+    """Runs measure their invariance with few updates, else it takes longer than training; return how many are due.
+
+    The tests of the meter itself ask for `whole_meter`.
+    """
+    from multidomain.evaluation import invariance
+
+    due = invariance._MAX_UPDATES
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(invariance, "_MAX_UPDATES", 100)
+        yield due
+
+
+@pytest.fixture(scope="module")
+def whole_meter(short_meter: int) -> Iterator[None]:
+    """The meter of invariance as it is."""
+    from multidomain.evaluation import invariance
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(invariance, "_MAX_UPDATES", short_meter)
+        yield
 
 
 @pytest.fixture(scope="session")

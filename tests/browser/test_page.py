@@ -70,7 +70,7 @@ def test_a_text_gets_its_answer_with_bars_and_coloured_words(page: Page, server:
     side = "speaks-for" if strongest["total"] > 0 else "speaks-against"
     expect(shown).to_have_class(f"word {side}")
     assert f"{abs(strongest['total']):.2f}" in (shown.get_attribute("title") or "")
-    page.get_by_text("The same as a table").click()
+    page.get_by_text("Show as a table").click()
     expect(page.locator("#words-table tbody tr")).to_have_count(len(words))
 
 
@@ -79,7 +79,7 @@ def test_words_by_shared_and_private_features_and_for_the_other_class(page: Page
     expect(page.locator("#words .speaks-for, #words .speaks-against").first).to_be_visible()
     page.get_by_label("Private").check(force=True)
     expect(page.locator("#words .speaks-for, #words .speaks-against")).to_have_count(0)
-    expect(page.locator("#words-note")).to_contain_text("Private features add nothing here")
+    expect(page.locator("#words-note")).to_contain_text("Private features contribute nothing here")
     page.get_by_label("Shared").check(force=True)
     supporting = page.locator("#words .speaks-for").all_inner_texts()
     other = "negative" if page.locator("#label").inner_text() == "positive" else "positive"
@@ -113,7 +113,7 @@ def test_a_model_that_needs_a_domain_is_never_asked_without_one(browser: Browser
         page = browser.new_page()
         page.goto(server.url)
         expect(page.locator("#domain option")).to_have_text(domains)
-        expect(page.locator("#file-domain option")).to_have_text(["As its domain column says", *domains])
+        expect(page.locator("#file-domain option")).to_have_text(["From the domain column", *domains])
         page.get_by_label("Text", exact=True).fill(TEXT)
         page.get_by_role("button", name="Predict").click()
         expect(page.locator("#answer-domain")).to_have_text("Domain: books")
@@ -131,9 +131,9 @@ def test_who_asks_before_the_token_is_given_gets_a_domain_that_the_model_needs(
     with serving(domain_specific_folder, token=TOKEN) as server:
         page = browser.new_page()
         page.goto(server.url)
-        expect(page.get_by_label("This server asks for an access token")).to_be_focused()
+        expect(page.get_by_label("This server requires an access token")).to_be_focused()
         predict(page, TEXT)
-        page.get_by_label("This server asks for an access token").fill(TOKEN)
+        page.get_by_label("This server requires an access token").fill(TOKEN)
         page.keyboard.press("Enter")
         expect(page.locator("#answer-domain")).to_have_text("Domain: books")
         page.close()
@@ -210,7 +210,7 @@ def test_markup_in_a_text_is_shown_as_text(page: Page, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "  \n "])
 def test_an_empty_text_is_told_beside_the_field(page: Page, text: str) -> None:
     predict(page, text)
-    expect(page.locator("#text-message")).to_have_text("Type a text first.")
+    expect(page.locator("#text-message")).to_have_text("Enter a text first.")
     expect(page.locator("#text")).to_be_focused()
     page.keyboard.type("fine")
     expect(page.locator("#text-message")).to_be_empty()
@@ -222,7 +222,9 @@ def test_a_text_that_is_too_long_is_told_and_one_too_long_to_explain_is_still_an
     expect(page.locator("#text-message")).to_have_text("The text is longer than 100,000 characters.")
     predict(page, "superb " * 2_000, "books")
     expect(page.locator("#answer-domain")).to_have_text("Domain: books")
-    expect(page.locator("#words-message")).to_contain_text("has 14,000 characters, and at most 10,000 are taken here")
+    expect(page.locator("#words-message")).to_contain_text(
+        "has 14,000 characters, and at most 10,000 are accepted here"
+    )
 
 
 def test_a_server_that_stops_and_comes_back(browser: Browser, model_folder: Path) -> None:
@@ -233,9 +235,9 @@ def test_a_server_that_stops_and_comes_back(browser: Browser, model_folder: Path
         predict(page, TEXT, "books")
         expect(page.locator("#words .word").first).to_be_visible()
     predict(page, "It is awful.", "books")
-    expect(page.get_by_role("alert").filter(has_text="The server does not answer.")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="The server does not respond.")).to_be_visible()
     expect(page.get_by_label("Text", exact=True)).to_have_value("It is awful.")
-    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("button", name="Retry now").click()
     expect(page.locator("#offline")).to_be_visible()
     with serving(model_folder, port=port):
         expect(page.locator("#offline")).to_be_hidden(timeout=10_000)
@@ -247,7 +249,7 @@ def test_a_token_is_asked_for_and_kept_for_the_session(browser: Browser, model_f
     with serving(model_folder, token=TOKEN) as server:
         page = browser.new_page()
         page.goto(server.url)
-        field = page.get_by_label("This server asks for an access token")
+        field = page.get_by_label("This server requires an access token")
         expect(field).to_be_focused()
         field.fill("wrong")
         page.keyboard.press("Enter")

@@ -1,8 +1,8 @@
 """Every command and every piece of Python in README and docs runs, page by page and in its order.
 
 Long commands are shrunk by ``--smoke``. Files that pages speak of (reviews.csv and so on) are made from the corpus
-`demo`, with one domain unlabelled. Commands run in this process, since importing torch takes longer than most of them;
-servers and lines that need a shell get processes of their own.
+`demo`, with one domain unlabelled; Python whose first line names a file is written to it. Commands run in this process,
+since importing torch takes longer than most of them; servers and lines that need a shell get processes of their own.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ Run = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+FILE_NAME = re.compile(r"# (\w+\.py)\n")
 LONG = ("multidomain train", "multidomain reproduce")
 FOR_A_SHELL = re.compile(r"(?!multidomain )|.*[|&;<>$`\\*?~(){}\[\]]")  # what bash may read in its own way
 NOT_HERE = {  # and why
@@ -136,7 +137,9 @@ def cases() -> list[object]:
 
 
 @pytest.mark.parametrize("page", cases())
-def test_what_a_page_tells_to_type_works(page: Path, workplace: Path, shell: Shell, request: pytest.FixtureRequest):
+def test_what_a_page_tells_to_type_works(
+    page: Path, workplace: Path, shell: Shell, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+):
     if request.node.get_closest_marker("benchmark_data"):
         request.getfixturevalue("benchmark_data")
     if "multidomain fetch vader" in page.read_text(encoding="utf-8"):
@@ -146,21 +149,20 @@ def test_what_a_page_tells_to_type_works(page: Path, workplace: Path, shell: She
             pytest.skip(f"the corpus 'vader' cannot be had: {error}")
     if "multidomain serve" in page.read_text(encoding="utf-8") and in_use(8000):
         pytest.skip("port 8000 is in use")
-    known, names = dict(METHODS), None
+    monkeypatch.setattr(METHODS, "_entries", {**METHODS})  # what a page registers is gone after it
+    names = None
     if page.name == "python.md":  # speaks of a model that the quick start has trained
         shell.run("multidomain train reviews.csv -o runs/reviews")
-    try:
-        for kind, body in blocks(page):
-            if kind == "python" and names is None:
-                names = dict(names_after(ast.unparse(ast.parse(body, page.name))))
-            elif kind == "python":
-                exec(compile(body, page.name, "exec"), names)
-            for command in commands(body) if kind == "console" else []:
-                if command.split()[0] not in NOT_HERE:
-                    shell.run(command)
-    finally:
-        METHODS.clear()
-        METHODS.update(known)
+    for kind, body in blocks(page):
+        if kind == "python" and (file := FILE_NAME.match(body)):
+            (workplace / file[1]).write_text(body, encoding="utf-8")
+        if kind == "python" and names is None:
+            names = dict(names_after(ast.unparse(ast.parse(body, page.name))))
+        elif kind == "python":
+            exec(compile(body, page.name, "exec"), names)
+        for command in commands(body) if kind == "console" else []:
+            if command.split()[0] not in NOT_HERE:
+                shell.run(command)
 
 
 def test_commands_stand_in_blocks_that_are_run():

@@ -17,7 +17,8 @@ import torch
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.data.values import corpus_from_rows
-from multidomain.training.train import RunSettings, train_model
+from multidomain.training.settings import RunSettings
+from multidomain.training.train import train_model
 
 GOLDEN = Path(__file__).with_name("tiny_run.json")
 METHODS = ("man-nll", "man-l2", "sp", "mlp")

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from multidomain.bench.textbook import TextbookMAN
 from multidomain.bench.textbook_cnn import PaddedStream
 from multidomain.methods.adversarial.man import MAN, MANSettings
-from multidomain.methods.base import Task
+from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.sampling import DomainStream
 
@@ -42,7 +42,8 @@ def test_steps(category: str, adversary: str | None, labelled: tuple[int, ...]):
     man.start_training()
     man.train()
     y = np.random.default_rng(2).integers(3, size=3 * ROWS)
-    rows = SparseMatrix(documents(), dtype=torch.float64)
+    matrix = documents()
+    rows = SparseMatrix(matrix, dtype=torch.float64)
     pools = [[np.arange(d * ROWS, (d + 1) * ROWS)] for d in range(3)]
 
     def streams() -> tuple[DomainStream, DomainStream]:
@@ -50,11 +51,11 @@ def test_steps(category: str, adversary: str | None, labelled: tuple[int, ...]):
         return X, DomainStream(rows, pools, None, 4, (0, 1))
 
     (X, U), (book_X, book_U) = streams(), streams()
-    padded_X, padded_U = PaddedStream(book_X, rows, y), PaddedStream(book_U, rows, None)
+    padded_X, padded_U = PaddedStream(book_X, matrix, y), PaddedStream(book_U, matrix, None)
     for i in range(STEPS):
         man.step(X, U, 0, i)
         book.step(padded_X, padded_U)
-    man.settle()
+    man.flush()
     expected = book.state_like(man)
     for name, value in man.state_dict().items():
         torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-7, msg=name)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from multidomain.bench.textbook import DenseStream, TextbookMAN
 from multidomain.methods.adversarial.man import MAN, MANSettings
-from multidomain.methods.base import Task
+from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.sampling import DomainStream
 
@@ -77,7 +77,7 @@ def test_fifty_steps(category: str, adversary: str | None, labelled: tuple[int, 
     for i in range(STEPS):
         man.step(X, U, 0, i)
         book.step(dense_X, dense_U)
-    man.settle()
+    man.flush()
 
     ours, theirs = man.state_dict(), book.state_like(man)
     assert ours.keys() == theirs.keys()

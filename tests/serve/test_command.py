@@ -18,8 +18,8 @@ import pytest
 import scipy.sparse as sp
 from serving import Server, serving
 
-from multidomain import MultiDomainClassifier
 from multidomain.data.corpus import Corpus
+from multidomain.estimator import MultiDomainClassifier
 from multidomain.model.model import Model
 
 Run = Callable[..., tuple[int, str, str]]
@@ -107,13 +107,14 @@ def test_a_port_in_use_is_told_with_the_way_out(model_folder: Path, run: Run) ->
         port = other.getsockname()[1]
         code, _, err = run("serve", model_folder, "--port", port)
     assert code == 2
-    assert f"Cannot listen on 127.0.0.1, port {port}: address already in use. Choose another port with --port" in err
+    told = f"Cannot listen on 127.0.0.1, port {port}: address already in use. Choose another port (--port PORT), or"
+    assert told in err and "(--port 0)" in err
 
 
 def test_a_host_that_is_none_is_told(model_folder: Path, run: Run) -> None:
     code, _, err = run("serve", model_folder, "--host", "not an address", "--port", 0)
     assert code == 2
-    assert "'not an address' is no address of this machine" in err
+    assert "'not an address' is not an address of this machine" in err
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path, run: Run) -> None:
@@ -139,7 +140,7 @@ def test_a_model_of_vectors_is_refused(tmp_path: Path, run: Run) -> None:
     assert "was trained on vectors, and the service reads texts" in err
 
 
-@pytest.mark.parametrize(("token", "message"), [("", "MULTIDOMAIN_TOKEN is empty"), ("a b", "holds blanks")])
+@pytest.mark.parametrize(("token", "message"), [("", "MULTIDOMAIN_TOKEN is empty"), ("a b", "holds whitespace")])
 def test_a_token_that_cannot_be_one_is_refused(
     model_folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch, token: str, message: str
 ) -> None:

@@ -100,7 +100,7 @@ def test_paths_and_methods_that_are_not_there(client: httpx.Client) -> None:
     assert "There is nothing at /v2/predict." in error_of(client.get("/v2/predict"), 404, "not_found")["message"]
     error_of(client.get("/v1/predict/"), 404, "not_found")
     response = client.get("/v1/predict")
-    assert "does not take GET, only POST" in error_of(response, 405, "method_not_allowed")["message"]
+    assert "does not accept GET, only POST" in error_of(response, 405, "method_not_allowed")["message"]
     assert response.headers["allow"] == "POST"
 
 
@@ -125,11 +125,15 @@ def test_with_the_token_all_is_answered_and_some_without(strict: httpx.Client, s
     assert "security" not in document["paths"]["/healthz"]["get"]
 
 
+def test_with_the_token_any_name_of_the_server_is_answered(strict: httpx.Client) -> None:
+    assert strict.get("/v1/model", headers={"Host": "models.example"}).status_code == 200
+
+
 def test_limits_of_texts(strict: httpx.Client) -> None:
     error = error_of(strict.post("/v1/predict", json={"texts": ["a"] * 4}), 422, "too_many_texts")
-    assert "'texts' holds 4 texts, and at most 3 are taken at once." in error["message"]
+    assert "'texts' holds 4 texts, and at most 3 are accepted at once." in error["message"]
     error = error_of(strict.post("/v1/predict", json={"texts": ["a", "b" * 101]}), 422, "text_too_long")
-    assert "'texts[1]' has 101 characters, and at most 100 are taken here." in error["message"]
+    assert "'texts[1]' has 101 characters, and at most 100 are accepted here." in error["message"]
     error = error_of(strict.post("/v1/explain", json={"text": "b" * 51}), 422, "text_too_long")
     assert "'text' has 51 characters, and at most 50" in error["message"]
     assert strict.post("/v1/predict", json={"texts": ["a", "b", "c" * 100]}).status_code == 200
@@ -192,7 +196,7 @@ def test_when_too_much_waits_a_request_is_told_to_come_again(strict: httpx.Clien
     while "multidomain_texts_waiting 3" not in strict.get("/metrics").text:
         assert time.monotonic() < deadline
     response = strict.post("/v1/predict", json={"texts": ["fine", "well"]})
-    assert "3 texts of other requests wait" in error_of(response, 503, "too_busy")["message"]
+    assert "3 texts of other requests are queued" in error_of(response, 503, "too_busy")["message"]
     assert response.headers["retry-after"] == "1"
     company = strict.post("/v1/predict", json={"text": "fine"})
     first.join()
@@ -221,6 +225,6 @@ def test_what_requests_hold_together_is_bounded(strict_server: Server, strict: h
             assert time.monotonic() < deadline
         assert strict.get("/healthz").status_code == 200
         error = error_of(response, 503, "too_busy")
-        assert error["message"].startswith("Other requests have sent too much")
+        assert error["message"].startswith("The bodies of other pending requests are too large")
     while strict.post("/v1/predict", json={"text": "fine"}).status_code == 503:
         assert time.monotonic() < deadline

@@ -111,7 +111,28 @@ def test_faults_of_a_table_are_told(client: httpx.Client, content: bytes, query:
     error = response.json()["error"]
     assert error["code"] == "invalid_table"
     assert message in error["message"]
-    assert "text_column" in error["details"]
+    details = error["details"]
+    assert set(details) == {"problem", "hint", "settings"}
+    assert message in details["problem"]
+    assert all(f"{{{name}=" in details["hint"] for name in details["settings"])
+    assert "{" not in error["message"] and "--" not in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "worded"),
+    [
+        (b"a,b\n1,2\n", {"text_column": "NAME"}, "Name the right one with 'text_column'."),
+        (b"text\n\xff\n", {"encoding": "cp1252"}, "name it, for example 'encoding=cp1252'."),
+        (b"text,prediction\na,b\n", {}, "Rename or remove it."),
+    ],
+)
+def test_hints_name_parameters_and_details_say_which(
+    client: httpx.Client, content: bytes, settings: dict[str, str], worded: str
+) -> None:
+    error = client.post("/v1/predict/csv", content=content).json()["error"]
+    assert error["message"].endswith(worded)
+    assert error["message"].startswith(error["details"]["problem"])
+    assert error["details"]["settings"] == settings
 
 
 def test_a_form_is_told_to_be_the_file_itself(client: httpx.Client) -> None:

@@ -48,13 +48,14 @@ def test_figures_of_the_readme_come_from_the_records(table: str, peer: str):
     assert row and row[0].endswith(f"| {peer} {mean(peer)} | **{mean('SPED')}** |")
 
 
-def test_the_command_line_page_is_what_the_commands_say():
+@pytest.mark.parametrize(("script", "page"), [("make_command_line", "command-line.md"), ("make_api", "api.md")])
+def test_a_generated_page_is_what_the_code_says(script: str, page: str):
     made = subprocess.run(
-        [sys.executable, "-c", "import make_command_line; print(make_command_line.written(), end='')"],
+        [sys.executable, "-c", f"import {script}; print({script}.written(), end='')"],
         cwd=ROOT / "docs",
         capture_output=True,
         text=True,
         check=True,
     )
-    written = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    assert made.stdout == written, "run: python docs/make_command_line.py"
+    written = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert made.stdout == written, f"run: python docs/{script}.py"

@@ -1,5 +1,7 @@
+import inspect
 import json
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -16,11 +18,20 @@ from sklearn.preprocessing import FunctionTransformer
 from multidomain.data.named.registry import CORPORA, load_corpus
 from multidomain.data.splits import holdout_split
 from multidomain.errors import ConfigError, DataError, ModelError, MultidomainWarning
-from multidomain.estimator import OWN_FILE, MultiDomainClassifier
-from multidomain.training.callbacks import Callback, Epoch
+from multidomain.estimator import OWN_FILE, EstimatorSettings, MultiDomainClassifier
+from multidomain.methods.history import Epoch
+from multidomain.methods.registry import METHODS
+from multidomain.runs.config import train_options
+from multidomain.training.callbacks import Callback
 
 WORDS = {"good": ("fine", "great"), "bad": ("awful", "poor"), "so-so": ("average", "plain")}
 NOUNS = {"books": "novel", "kitchen": "pan", "shoes": "boot"}
+
+
+def assert_same_answers(one, other, X, domains):
+    """Weights that are read from a file stand elsewhere in memory, and a sum may then begin elsewhere."""
+    expected = other.predict_proba(X, domains)
+    np.testing.assert_allclose(one.predict_proba(X, domains), expected, rtol=1e-5, atol=1e-7)
 
 
 def quick(**settings):
@@ -104,19 +115,19 @@ def test_lists_and_series_like_text_are_the_same():
     assert np.array_equal(expected, of_arrays.predict_proba(np.array(texts, dtype=object), domains))
 
 
-@pytest.mark.parametrize("features", ["counts", "tfidf", "raw"])
-def test_sparse_and_dense_vectors_give_the_same(features):
+@pytest.mark.parametrize("weighting", ["counts", "tfidf", "raw"])
+def test_sparse_and_dense_vectors_give_the_same(weighting):
     X, y, domains = counts()
-    expected = quick(features=features, max_epochs=3).fit(X, y, domains=domains).predict_proba(X, domains)
+    expected = quick(weighting=weighting, max_epochs=3).fit(X, y, domains=domains).predict_proba(X, domains)
     for form in (sp.csr_matrix, sp.csc_array, np.ndarray.tolist, np.asfortranarray):
-        classifier = quick(features=features, max_epochs=3).fit(form(X), y, domains=domains)
+        classifier = quick(weighting=weighting, max_epochs=3).fit(form(X), y, domains=domains)
         assert classifier.n_features_in_ == 6
         assert np.array_equal(classifier.predict_proba(form(X), domains), expected)
 
 
 def test_raw_vectors_may_be_negative():
     X, y, domains = counts()
-    assert quick(features="raw").fit(X - 2.0, y, domains=domains).score(X - 2.0, y, domains=domains) > 0.9
+    assert quick(weighting="raw").fit(X - 2.0, y, domains=domains).score(X - 2.0, y, domains=domains) > 0.9
 
 
 @pytest.mark.parametrize(
@@ -138,6 +149,98 @@ def test_domains_keep_their_type():
     assert classifier.domains_.dtype == domains.dtype
     assert classifier.domains_.tolist() == [2, 10]
     assert classifier.score(X, y, domains=domains.astype(float)) > 0.9
+
+
+# Parameters
+
+
+def test_every_parameter_is_one_declared_setting():
+    parameters = dict(inspect.signature(MultiDomainClassifier).parameters)
+    own = {name: field.get_default() for name, field in EstimatorSettings.model_fields.items()}
+    sections = {option.path[0] for option in train_options() if option.name in parameters and len(option.path) > 1}
+    assert sections == {"features", "training", "auto"}
+    shared = {
+        option.name: option.default
+        for option in train_options()
+        if option.path[0] in sections and option.name != "checkpoint_seconds"
+    }
+    of_methods = {name: None for name in parameters if name not in own and name not in shared}
+    assert own.keys().isdisjoint(shared)
+    assert set(parameters) == own.keys() | shared.keys() | of_methods.keys()
+    assert {name: parameter.default for name, parameter in parameters.items()} == {**own, **shared, **of_methods}
+    assert set(MultiDomainClassifier().get_params()) == set(parameters)
+    for name in of_methods:
+        assert any(name in entry.open_settings for entry in METHODS.values()), name
+    for name, parameter in parameters.items():
+        assert f"    {name} : default={parameter.default!r}\n" in MultiDomainClassifier.__doc__
+        assert (parameter.kind is parameter.KEYWORD_ONLY) == (name != "method")
+
+
+def test_what_is_no_parameter_is_refused():
+    with pytest.raises(TypeError, match="lamda"):
+        MultiDomainClassifier(lamda=1)
+    with pytest.raises(ValueError, match="Invalid parameter 'lamda'"):
+        MultiDomainClassifier().set_params(lamda=1)
+
+
+# The method is chosen
+
+
+def opposites(n=30):
+    """Return texts whose words mean the contrary in the other domain: a method must know the domain to be right."""
+    rows = [
+        (f"{word} {noun} {i}", label if noun == "novel" else other, domain)
+        for i in range(n)
+        for domain, noun in (("books", "novel"), ("kitchen", "pan"))
+        for word, label, other in (("long", "good", "bad"), ("short", "bad", "good"))
+    ]
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def auto(**settings):
+    defaults = {"methods": ("lr", "fa-lr"), "folds": 2, "budget": 1, "ngram_range": (1, 1), "random_state": 0}
+    return MultiDomainClassifier("auto", **{**defaults, **settings})
+
+
+def test_auto_takes_the_method_that_is_better_in_cross_validation(tmp_path):
+    texts, y, domains = opposites()
+    classifier = auto().fit(texts, y, domains=domains)
+    choice = classifier.choice_
+    assert (choice.method, classifier.model_.method_name) == ("fa-lr", "fa-lr")
+    assert classifier.method == "auto"
+    assert [candidate.method for candidate in choice.candidates] == ["lr", "fa-lr"]
+    lr, fa_lr = choice.candidates
+    assert fa_lr.accuracy > 0.85 > 0.7 > lr.accuracy
+    assert choice.rule.startswith("2 folds of 120 labelled rows")
+    # The model is that of the chosen method, trained on all rows.
+    given = MultiDomainClassifier("fa-lr", ngram_range=(1, 1), random_state=0).fit(texts, y, domains=domains)
+    assert given.choice_ is None
+    assert np.array_equal(classifier.predict_proba(texts, domains), given.predict_proba(texts, domains))
+    classifier.save(tmp_path)
+    loaded = MultiDomainClassifier.load(tmp_path)
+    assert_same_answers(loaded, classifier, texts, domains)
+    assert loaded.get_params() == classifier.get_params()
+    assert loaded.model_.method_name == "fa-lr"
+
+
+def test_auto_drops_what_takes_longer_than_it_may():
+    texts, y, domains = opposites()
+    classifier = auto(budget=1e-9).fit(texts, y, domains=domains)
+    first, second = classifier.choice_.candidates
+    assert first.accuracy is not None and second.accuracy is None
+    assert classifier.choice_.method == classifier.model_.method_name == "lr"
+
+
+def test_auto_is_told_apart_from_what_does_not_go_with_it():
+    texts, y, domains = opposites()
+    with pytest.raises(ConfigError, match=r"There are 40 labelled rows to compare methods on.*method='sped'"):
+        auto().fit(texts[:40], y[:40], domains=domains[:40])
+    with pytest.raises(ConfigError, match="'C' has no effect: 'auto' compares methods with their defaults"):
+        auto(method_settings={"C": 1}).fit(texts, y, domains=domains)
+    with pytest.raises(ConfigError, match=r"'methods': .*at least 2 items"):
+        auto(methods=("lr",)).fit(texts, y, domains=domains)
+    with pytest.raises(ConfigError, match=r"no method 'fa-l'\. Did you mean 'fa-lr'"):
+        auto(methods=("lr", "fa-l")).fit(texts, y, domains=domains)
 
 
 # Missing labels
@@ -213,8 +316,10 @@ def test_one_domain_that_was_given_warns():
 def test_unseen_domain_warns_or_is_refused(fitted):
     with pytest.warns(MultidomainWarning, match="Domain 'toys' was not in training"):
         assert fitted.predict(["a great robot"], ["toys"]).tolist() == ["good"]
-    with pytest.warns(MultidomainWarning, match="No domain given.*'books', 'kitchen', 'shoes'"):
-        without = fitted.predict_proba(["a great robot"])
+    without = fitted.predict_proba(["a great robot"])  # no warning: nothing was named that is not known
+    (note,) = fitted.model_.resolve_domains(None, 1).notes
+    assert note.kind == "no-domain"
+    assert re.search("No domain given.*'books', 'kitchen', 'shoes'", str(note))
     assert np.array_equal(fitted.predict_proba(["a great robot"], [None]), without)
     strict = pickle.loads(pickle.dumps(fitted)).set_params(unknown_domain="error")
     with pytest.raises(DataError, match=r"Domain 'book' was not in training. Did you mean 'books'\?"):
@@ -320,10 +425,10 @@ def test_a_loaded_estimator_is_the_same(tmp_path, names, missing):
     if missing:
         labels = np.where(np.arange(len(y)) < 4, None, labels)
     domains = np.where(X[:, 2] > 1, 10, 2)
-    classifier = quick(k=np.int64(2), features="tfidf", method_settings={"shared_size": np.int64(8)})
+    classifier = quick(k=np.int64(2), weighting="tfidf", method_settings={"shared_size": np.int64(8)})
     classifier.fit(X, labels, domains=domains).save(tmp_path / "model")
     loaded = MultiDomainClassifier.load(tmp_path / "model")
-    assert np.array_equal(loaded.predict_proba(X, domains), classifier.predict_proba(X, domains))
+    assert_same_answers(loaded, classifier, X, domains)
     assert loaded.predict(X, domains).dtype == classifier.predict(X, domains).dtype
     for name in ("classes_", "domains_"):
         assert np.array_equal(getattr(loaded, name), getattr(classifier, name))
@@ -331,14 +436,14 @@ def test_a_loaded_estimator_is_the_same(tmp_path, names, missing):
     assert loaded.get_params() == classifier.get_params()
     assert (loaded.n_features_in_, loaded.n_iter_, loaded.history_) == (6, 10, classifier.history_)
     refitted = clone(loaded).fit(X, labels, domains=domains)
-    assert np.array_equal(refitted.predict_proba(X, domains), loaded.predict_proba(X, domains))
+    assert np.array_equal(refitted.predict_proba(X, domains), classifier.predict_proba(X, domains))
 
 
 def test_a_loaded_estimator_of_texts_is_the_same(fitted, tmp_path):
     texts, _, domains = reviews()
     fitted.save(tmp_path)
     loaded = MultiDomainClassifier.load(tmp_path, device="cpu")
-    assert np.array_equal(loaded.predict_proba(texts, domains), fitted.predict_proba(texts, domains))
+    assert_same_answers(loaded, fitted, texts, domains)
     assert loaded.device == "cpu"
     assert not hasattr(loaded, "n_features_in_")
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors", ".json"}
@@ -407,13 +512,13 @@ BAD_INPUT = {
     "y is None": ((TEXTS, None, DOMAINS), "y should be a 1d array"),
     "regression": ((TEXTS, np.linspace(0, 1, 18), DOMAINS), "Unknown label type: continuous"),
     "mixed labels": ((TEXTS, np.array([1, "a"] * 9, dtype=object), None), "Unknown label type"),
-    "raw texts": ((TEXTS, LABELS, DOMAINS, {"features": "raw"}), "Weighting 'raw' is for vectors"),
+    "raw texts": ((TEXTS, LABELS, DOMAINS, {"weighting": "raw"}), "Weighting 'raw' is for vectors"),
     "negative counts": (
         (sp.csr_matrix([[1, 0], [0, -2], [1, -1]]), [0, 1, 1], None),
-        r"Negative values in data.*row 1 \(counted from 0\) has -2 in column 1.*features='raw'",
+        r"Negative values in data.*row 1 \(counted from 0\) has -2 in column 1.*weighting='raw'",
     ),
     "fractions as counts": (
-        ([[1, 0], [0, 1], [1, 0.5]], [0, 1, 1], None, {"features": "tfidf"}),
+        ([[1, 0], [0, 1], [1, 0.5]], [0, 1, 1], None, {"weighting": "tfidf"}),
         r"row 2 \(counted from 0\) has 0.5 in column 1",
     ),
     "NaN in vectors": (([[1, 0], [np.nan, 1]], [0, 1], None), "Input X contains NaN"),
@@ -431,12 +536,12 @@ def test_bad_input_is_named(name):
     ("settings", "message"),
     [
         ({"method": "man-nl"}, "no method 'man-nl'. Did you mean 'man-nll'"),
-        ({"features": "count", "batch_size": 1}, r"(?s)features.weighting.*'count'.*training.batch_size"),
+        ({"weighting": "count", "batch_size": 1}, r"(?s)'weighting'.*'count'.*training.batch_size"),
         ({"validation_fraction": 1.5, "unknown_domain": "no"}, r"(?s)'validation_fraction'.*'unknown_domain'"),
         ({"method": "man-nll", "lam": -1}, "'lam': input should be greater than or equal to 0, got -1"),
         ({"lam": 1, "method_settings": {"lam": 2}}, "'lam' given both as argument and in method_settings"),
         ({"method": "man-nll", "method_settings": {"lamda": 2}}, "'lamda' is not a setting. Did you mean 'lam'"),
-        ({"lr": 0.1}, "'lr' is for networks, such as 'man-nll', and 'sped' is none"),
+        ({"lr": 0.1}, "'lr' is a setting of 'asp-mtl', .*, not of 'sped'"),
         ({"method": "sp", "lam": 0.1}, "'lam' has no effect in 'sp'"),
     ],
 )
@@ -483,7 +588,7 @@ def test_progress_is_shown_only_when_asked_for(capsys):
     assert "epoch 2/2" in capsys.readouterr().err
 
 
-def test_listeners_are_told():
+def test_callbacks_are_told():
     class Count(Callback):
         epochs = 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from multidomain.errors import ModelError
+from multidomain.errors import ModelError, StorageError
 from multidomain.files import read_sealed, sha256_of, whole_file, write_json, write_sealed
 
 
@@ -80,9 +80,9 @@ def test_disk_full(code: int, tmp_path: Path):
     path.write_text("old")
     with (
         pytest.raises(
-            ModelError,
-            match=r"No space left on the disk while writing .*a\.txt\. What was there before is unchanged; "
-            r"free some space or choose another folder, and run the command again\.",
+            StorageError,
+            match=r"No space left on the disk while writing .*a\.txt\. What was there before is unchanged\. "
+            r"Free some space or choose another folder, and try again\.",
         ),
         whole_file(path) as temporary,
     ):
@@ -101,7 +101,7 @@ def test_disk_full_when_the_data_is_forced_out(tmp_path: Path, monkeypatch: pyte
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("multidomain.files.os.fsync", full)
-    with pytest.raises(ModelError, match="No space left on the disk"), whole_file(path) as temporary:
+    with pytest.raises(StorageError, match="No space left on the disk"), whole_file(path) as temporary:
         temporary.write_text("new")
     assert path.read_text() == "old"
     assert names(tmp_path) == ["a.txt"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-FAST = ["--method", "man-nll", "--set", "hidden=16", "--set", "lr=0.01", "--epochs", "3", "--seed", "1"]
+FAST = ["--method", "man-nll", "--set", "hidden=16", "--set", "lr=0.01", "--max-epochs", "3", "--seed", "1"]
 GOOD = [
     ["great phone works well", "good", "phones"],
     ["bad phone broke soon", "bad", "phones"],
@@ -161,7 +161,7 @@ def test_given_files_are_the_split(tmp_path: Path, run: Run) -> None:
     code, out, _ = run("train", train, *parts, "-o", tmp_path / "m", *FAST)
     assert code == 0
     assert totals(out) == [48, 8, 1, 1]
-    assert "1 of 1 test texts stand in the training or unlabelled text" in out
+    assert "1 of 1 test texts are duplicates of training or unlabelled text" in out
 
 
 def test_one_domain_trains_and_says_so(tmp_path: Path, run: Run) -> None:
@@ -319,7 +319,7 @@ def test_evaluate_leaves_out_what_training_has_seen(tmp_path: Path, run: Run) ->
     more = write_csv(tmp_path / "more.csv", [*rows, ["a new pan, well made", "good", "pans"]])
     code, out, err = run("evaluate", tmp_path / "m", more, "--json")
     assert code == 0
-    assert "80 rows left out, because training has seen the text" in err
+    assert "80 rows dropped, because training has seen the text" in err
     assert json.loads(out)["domains"][0]["rows"] == 1
 
 
@@ -373,7 +373,7 @@ def test_resume_does_not_replace_a_model_that_is_no_run(trained: Path, tmp_path:
     (tmp_path / "model.json").write_bytes((trained / "model.json").read_bytes())
     code, _, err = run("train", "demo", "-o", tmp_path, *FAST, "--resume")
     assert code == 2
-    assert "no run to go on with" in err
+    assert "no run to resume" in err
 
 
 @pytest.mark.parametrize("options", [["--threads", "0"], ["--fold", "-1"], ["--seed", str(2**40)]])

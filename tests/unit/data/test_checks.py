@@ -1,6 +1,4 @@
-"""What cannot be trained on, what is warned of, and the summary."""
-
-import warnings
+"""What cannot be trained on, what is noted, and the summary."""
 
 import pytest
 
@@ -8,7 +6,7 @@ from multidomain.data.checks import DomainSummary, check_trainable, summarise
 from multidomain.data.corpus import Corpus, Provenance
 from multidomain.data.splits import Split
 from multidomain.data.values import corpus_from_rows
-from multidomain.errors import DataError, MultidomainWarning
+from multidomain.errors import DataError, settings_in
 
 
 def corpus_of(rows, **fields):
@@ -24,15 +22,13 @@ def split_of(train, dev=(), test=(), unlabelled=()):
 
 
 def test_a_sound_corpus_passes_in_silence():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_trainable(corpus_of(GOOD), split_of(range(4)))
+    assert check_trainable(corpus_of(GOOD), split_of(range(4))) == []
 
 
 def test_no_labels_at_all():
     corpus = corpus_of([("a", None, "d1"), ("b", None, "d2")])
     with pytest.raises(
-        DataError, match=r"No row to train on has a label \('corpus', 2 training rows\).*--label-column"
+        DataError, match=r"No row to train on has a label \('corpus', 2 training rows\).*label_column=\.\.\."
     ):
         check_trainable(corpus, split_of([0, 1]))
 
@@ -60,19 +56,28 @@ def test_a_label_in_a_held_out_part_only(part):
         check_trainable(corpus, split_of(range(4), **{part: [4, 5, 6]}))
 
 
-def test_one_domain_is_warned_of():
-    with pytest.warns(MultidomainWarning, match="All training text is of one domain, 'd1': there is nothing to adapt"):
-        check_trainable(corpus_of(GOOD), split_of([0, 1], test=[2, 3]))
+def test_one_domain_is_noted():
+    (note,) = check_trainable(corpus_of(GOOD), split_of([0, 1], test=[2, 3]))
+    assert note.kind == "one-domain"
+    assert note.message.startswith("All training text is of one domain, 'd1': there is nothing to adapt")
+    assert settings_in(note.hint) == {"domain_column": "NAME"}
 
 
 def test_an_unlabelled_domain_is_a_second_domain():
-    check_trainable(corpus_of(GOOD), split_of([0, 1], unlabelled=[2, 3]))
+    assert check_trainable(corpus_of(GOOD), split_of([0, 1], unlabelled=[2, 3])) == []
 
 
-def test_a_domain_with_one_class_is_warned_of():
-    with pytest.warns(MultidomainWarning, match="rows of the domain 'd2' have the class 'y'") as record:
-        check_trainable(corpus_of(GOOD), split_of([0, 1, 3]))
-    assert len(record) == 1
+def test_a_domain_with_one_class_is_noted():
+    (note,) = check_trainable(corpus_of(GOOD), split_of([0, 1, 3]))
+    assert note.kind == "one-class"
+    assert "rows of the domain 'd2' have the class 'y'" in note.message
+
+
+def test_notes_on_several_domains():
+    """Each domain has its own."""
+    rows = [*GOOD, ("e", "x", "d3")]
+    notes = check_trainable(corpus_of(rows), split_of([0, 3, 4]))
+    assert [(note.kind, note.message.split("'")[1]) for note in notes] == [("one-class", d) for d in ("d1", "d2", "d3")]
 
 
 def test_summary():

@@ -1,4 +1,4 @@
-"""Rows dealt anew: equal texts together, and the sizes and balance that are promised."""
+"""Re-split data: duplicates together, and the sizes and balance that are promised."""
 
 from __future__ import annotations
 

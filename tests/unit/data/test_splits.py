@@ -161,7 +161,7 @@ def test_given_folds_are_kept_as_they_are():
     assert (split.dev.tolist(), split.test.tolist(), split.train.tolist()) == ([0], [1], [2, 3])
     assert split.unlabelled.tolist() == [4]
     assert split.rule == "fold 0 of 3, folds given"
-    assert split.repeats(corpus) == {"a": Duplicates(test=1, in_train=1, in_train_or_unlabelled=1)}
+    assert split.duplicates(corpus) == {"a": Duplicates(test=1, in_train=1, in_train_or_unlabelled=1)}
     with pytest.raises(ConfigError, match=r"gives the folds \[0, 1, 2\], but 5 folds, 0 to 4, were asked for"):
         kfold_split(corpus, 0)
 
@@ -251,7 +251,7 @@ def test_repeats_are_counted_within_a_domain_and_cleaned_across():
         ["a", "a", "a", "a", "a", "a", "a", "b"],
     )
     split = Split(train=[0], dev=[1], test=[3, 4, 5, 6, 7], unlabelled=[2], rule="by hand")
-    assert split.repeats(corpus) == {"a": Duplicates(4, 2, 3), "b": Duplicates(1, 0, 0)}
+    assert split.duplicates(corpus) == {"a": Duplicates(4, 2, 3), "b": Duplicates(1, 0, 0)}
     assert split.clean_test(corpus).tolist() == [6]
 
 

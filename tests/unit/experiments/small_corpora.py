@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from multidomain.data.corpus import Corpus
+from multidomain.data.named.registry import CORPORA, NamedCorpus
 from multidomain.data.splits import Split
 from multidomain.experiments.protocols import PROTOCOLS
 
@@ -44,9 +46,15 @@ def small(protocol: str) -> Corpus:
     return Corpus(sp.csr_matrix(x), labels, np.repeat(["books", "dvd"], 130), parts=part, name="small")
 
 
+def put_in_place_of_amazon(patch: pytest.MonkeyPatch, corpus: NamedCorpus) -> None:
+    """Let the name mean another corpus for a while."""
+    CORPORA.find("amazon")  # what registers by itself comes first
+    patch.setitem(CORPORA._entries, "amazon", corpus)
+
+
 def splits(protocol: str, corpus: Corpus, split_seed: int | None) -> list[Split]:
-    places = PROTOCOLS[protocol].places(reads_text=True, split_seed=split_seed)
-    return [PROTOCOLS[protocol].split(corpus, place) for place in places]
+    split_specs = PROTOCOLS[protocol].split_specs(reads_text=True, split_seed=split_seed)
+    return [PROTOCOLS[protocol].split(corpus, spec) for spec in split_specs]
 
 
 def rows(split: Split) -> list[list[int]]:

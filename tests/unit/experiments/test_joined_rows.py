@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from small_corpora import put_in_place_of_amazon
 
 from multidomain.data.corpus import Corpus
-from multidomain.data.named.registry import CORPORA, NamedCorpus
+from multidomain.data.named.registry import NamedCorpus
 from multidomain.experiments import runner
 from multidomain.experiments.recipes import Recipe, Row, load_recipe
 from multidomain.experiments.records import unpack
@@ -45,15 +46,15 @@ def small_corpus() -> Corpus:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(CORPORA, "amazon", NamedCorpus("amazon", "small", "generated", small_corpus))
+    put_in_place_of_amazon(monkeypatch, NamedCorpus("amazon", "small", "generated", small_corpus))
     monkeypatch.setattr(runner, "load_recipe", recipe)
     runner._corpus.cache_clear()
     yield
     runner._corpus.cache_clear()
 
 
-def run_of(system: str, **place: int) -> Run:
-    return Run("table1", recipe().only([system])[0], 1, {"fold": 0, **place})
+def run_of(system: str, **spec: int) -> Run:
+    return Run("table1", recipe().only([system])[0], 1, {"fold": 0, **spec})
 
 
 def test_members_are_the_rows_of_the_same_settings():

@@ -1,4 +1,4 @@
-"""The protocols on rows dealt anew: what a split seed changes, and what it must not."""
+"""The protocols on re-split data: what a split seed changes, and what it must not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -44,10 +44,12 @@ def classes(corpus: Corpus, rows: np.ndarray) -> dict[tuple[str, str], int]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_place_says_the_split_seed_only_if_there_is_one(protocol: str) -> None:
-    given = PROTOCOLS[protocol].places(reads_text=True)
-    assert not any("split_seed" in place for place in given)
-    assert PROTOCOLS[protocol].places(reads_text=True, split_seed=0) == [{**place, "split_seed": 0} for place in given]
+def test_a_spec_says_the_split_seed_only_if_there_is_one(protocol: str) -> None:
+    given = PROTOCOLS[protocol].split_specs(reads_text=True)
+    assert not any("split_seed" in spec for spec in given)
+    assert PROTOCOLS[protocol].split_specs(reads_text=True, split_seed=0) == [
+        {**spec, "split_seed": 0} for spec in given
+    ]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -56,7 +58,7 @@ def test_equal_texts_are_kept_together(protocol: str, seed: int) -> None:
     corpus = small(protocol)
     for split in splits(protocol, corpus, seed):
         assert_kept_together(corpus, split)
-        assert split.rule.endswith(f"; dealt anew, split seed {seed}")
+        assert split.rule.endswith(f"; re-split with seed {seed}")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -64,7 +66,7 @@ def test_a_seed_always_gives_the_same_split_and_another_seed_another(protocol: s
     corpus = small(protocol)
     given, one, again, other = (list(map(rows, splits(protocol, corpus, seed))) for seed in (None, 1, 1, 2))
     assert one == again
-    assert all(len({str(split) for split in same_place}) == 3 for same_place in zip(given, one, other, strict=True))
+    assert all(len({str(split) for split in same_spec}) == 3 for same_spec in zip(given, one, other, strict=True))
 
 
 PRINTED = """
@@ -98,43 +100,52 @@ def test_new_folds_test_each_labelled_row_once_and_leave_the_others_as_text() ->
 
 def test_a_new_target_has_both_its_files_and_no_label_is_seen() -> None:
     corpus = small("unlabelled-target")
-    for place in PROTOCOLS["unlabelled-target"].places(reads_text=True, split_seed=4):
-        split = PROTOCOLS["unlabelled-target"].split(corpus, place)
-        of_target = set(np.flatnonzero(corpus.domains == place["target"]).tolist())
-        assert not of_target & {*split.train.tolist(), *(split.dev.tolist() if place["selection"] != "oracle" else ())}
-        if place["target_text"] == "train":
+    for spec in PROTOCOLS["unlabelled-target"].split_specs(reads_text=True, split_seed=4):
+        split = PROTOCOLS["unlabelled-target"].split(corpus, spec)
+        of_target = set(np.flatnonzero(corpus.domains == spec["target"]).tolist())
+        assert not of_target & {*split.train.tolist(), *(split.dev.tolist() if spec["selection"] != "oracle" else ())}
+        if spec["target_text"] == "train":
             assert {*split.test.tolist(), *split.unlabelled.tolist()} == of_target
 
 
 # --- the real data ------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def amazon(benchmark_data: Path) -> Corpus:
+    return load_corpus("amazon")
+
+
+@pytest.fixture(scope="module")
+def fdu_mtl(benchmark_data: Path) -> Corpus:
+    return load_corpus("fdu-mtl")
+
+
 @pytest.mark.benchmark_data
 @pytest.mark.parametrize("seed", [0, 7])
-def test_new_splits_of_amazon(benchmark_data: Path, seed: int) -> None:
-    amazon = load_corpus("amazon")
+def test_new_splits_of_amazon(amazon: Corpus, seed: int) -> None:
     of_all = classes(amazon, np.arange(len(amazon)))
     for split in splits("five-fold", amazon, seed):
         assert_kept_together(amazon, split)
         for part, n in (("train", 600), ("dev", 200), ("test", 200)):
             assert classes(amazon, getattr(split, part)) == dict.fromkeys(of_all, n)
-    for place in PROTOCOLS["unlabelled-target"].places(reads_text=True, split_seed=seed):
-        split = PROTOCOLS["unlabelled-target"].split(amazon, place)
+    for spec in PROTOCOLS["unlabelled-target"].split_specs(reads_text=True, split_seed=seed):
+        split = PROTOCOLS["unlabelled-target"].split(amazon, spec)
         assert_kept_together(amazon, split)
-        target = {kind for kind in of_all if kind[0] == place["target"]}
-        oracle = place["selection"] == "oracle"
+        target = {kind for kind in of_all if kind[0] == spec["target"]}
+        oracle = spec["selection"] == "oracle"
         assert classes(amazon, split.train) == dict.fromkeys(of_all.keys() - target, 1_000 if oracle else 800)
         dev = dict.fromkeys(target, 1_000) if oracle else dict.fromkeys(of_all.keys() - target, 200)
         assert classes(amazon, split.dev) == dev
         assert classes(amazon, split.test) == {kind: of_all[kind] - 1_000 for kind in target}
-        if place["target_text"] == "train":
+        if spec["target_text"] == "train":
             assert classes(amazon, split.unlabelled) == dict.fromkeys(target, 1_000)
 
 
 @pytest.mark.benchmark_data
 @pytest.mark.parametrize("seed", [0, 7])
-def test_new_splits_of_fdu_mtl(benchmark_data: Path, seed: int) -> None:
-    corpus = load_corpus("fdu-mtl")
+def test_new_splits_of_fdu_mtl(fdu_mtl: Corpus, seed: int) -> None:
+    corpus = fdu_mtl
     (given,), (split,) = splits("given-parts", corpus, None), splits("given-parts", corpus, seed)
     assert_kept_together(corpus, split)
     assert split.unlabelled.tolist() == given.unlabelled.tolist()
@@ -143,6 +154,13 @@ def test_new_splits_of_fdu_mtl(benchmark_data: Path, seed: int) -> None:
         assert sizes[0] == sizes[1]
     assert set(classes(corpus, split.dev).values()) == {100}
     assert set(classes(corpus, split.test).values()) == {200}
+
+
+class InThisProcess(ThreadPoolExecutor):
+    """In place of worker processes."""
+
+    def __init__(self, jobs: int, **_: object) -> None:
+        super().__init__(jobs)
 
 
 @pytest.mark.benchmark_data
@@ -154,6 +172,8 @@ def test_the_command_on_a_few_rows(
     capfd: pytest.CaptureFixture[str],
     table: str,
 ) -> None:
+    if table != "table1":  # one with a worker process is enough
+        monkeypatch.setattr(runner, "ProcessPoolExecutor", InThisProcess)
     command = ["multidomain", "reproduce", table, "--smoke", "--results", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", [*command, "--split-seed", "3", "--only", "shared-private/fa-svm"])
     file = tmp_path / "smoke" / f"{table}-split3.jsonl"
@@ -164,7 +184,7 @@ def test_the_command_on_a_few_rows(
         assert (exit_.value.code, error) == (0, "")
         assert f"\n{table}: {said} in {file}\n" in out
     (record,) = read_records(file)
-    assert record["split_seed"] == 3 and record["split"].endswith("; dealt anew, split seed 3")
+    assert record["split_seed"] == 3 and record["split"].endswith("; re-split with seed 3")
     assert [path.name for path in file.parent.glob("*.jsonl")] == [file.name]
 
 
@@ -172,7 +192,7 @@ def test_the_command_on_a_few_rows(
 
 
 def test_a_record_of_a_new_split_is_of_no_run_on_another(tiny: None, tmp_path: Path) -> None:
-    runs = [run_of("table1", "LS", None, fold=1, **place) for place in ({}, {"split_seed": 0}, {"split_seed": 1})]
+    runs = [run_of("table1", "LS", None, fold=1, **spec) for spec in ({}, {"split_seed": 0}, {"split_seed": 1})]
     records = [execute(run, tmp_path) for run in runs]
     for i, record in enumerate(records):
         assert [is_of(record, run.identity()) for run in runs] == [i == 0, i == 1, i == 2]

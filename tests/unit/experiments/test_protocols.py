@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import torch
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
 from multidomain.experiments.protocols import PROTOCOLS, FiveFold, UnlabelledTarget
+from multidomain.features.base import Documents
 from multidomain.features.ngrams import NgramFeaturizer
 from multidomain.methods.data import Examples, TrainingData
-from multidomain.training.data import training_data
+from multidomain.training.data import EncodedRows, training_data
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
 LABELLED, FURTHER = 20, (9, 7, 11, 8)  # rows of a domain's first file, and of each domain's second
 PARTS = ("train", "dev", "test", "unlabelled")
-TARGET_PLACES = [
+TARGET_SPECS = [
     {"target": target, "selection": selection, "target_text": text}
     for target in DOMAINS
     for selection in ("source-dev", "oracle")
@@ -31,8 +31,8 @@ TARGET_PLACES = [
 ]
 
 
-def described(place: dict[str, Any]) -> str:
-    return "-".join(map(str, place.values()))
+def described(spec: dict[str, Any]) -> str:
+    return "-".join(map(str, spec.values()))
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +75,13 @@ def with_other_labels(corpus: Corpus, rows: Iterable[int]) -> Corpus:
 def seen(corpus: Corpus, split: Split) -> TrainingData:
     """All that a method is given."""
     text = corpus.documents[np.concatenate([split.train, split.unlabelled])]
-    return training_data(corpus, split, NgramFeaturizer("tfidf").fit(text), torch.device("cpu"))
+    features, rows = NgramFeaturizer("tfidf").fit(text), np.arange(len(corpus))
+    encoded = EncodedRows(features, Documents(corpus.documents), rows, len(corpus))
+    return training_data(corpus, split, features, encoded)
 
 
 def same_rows(a: Examples, b: Examples) -> bool:
-    same_x = a.x.matrix().shape == b.x.matrix().shape and (a.x.matrix() != b.x.matrix()).nnz == 0
+    same_x = a.x.shape == b.x.shape and (a.x != b.x).nnz == 0
     labels = [np.array([]) if rows.y is None else rows.y for rows in (a, b)]
     return bool(same_x and np.array_equal(a.d, b.d) and np.array_equal(*labels) and (a.y is None) == (b.y is None))
 
@@ -103,7 +105,7 @@ def naive_clean(corpus: Corpus, split: Split) -> list[int]:
 
 def test_five_fold_has_a_run_for_each_fold() -> None:
     for reads_text in (True, False):
-        assert FiveFold().places(reads_text=reads_text) == [{"fold": fold} for fold in range(5)]
+        assert FiveFold().split_specs(reads_text=reads_text) == [{"fold": fold} for fold in range(5)]
     assert PROTOCOLS["five-fold"] == FiveFold()
 
 
@@ -123,7 +125,7 @@ def test_five_fold_rows(corpus: Corpus, fold: int) -> None:
 
 
 def test_five_fold_tests_each_labelled_row_once(corpus: Corpus) -> None:
-    tested = [row for place in FiveFold().places(reads_text=True) for row in FiveFold().split(corpus, place).test]
+    tested = [row for spec in FiveFold().split_specs(reads_text=True) for row in FiveFold().split(corpus, spec).test]
     assert sorted(tested) == sorted(rows_where(corpus, lambda domain, first, fold: first))
 
 
@@ -146,26 +148,26 @@ def test_five_fold_text_is_that_of_training_folds_and_second_files(corpus: Corpu
 
 def test_unlabelled_target_has_all_rules_and_texts() -> None:
     protocol = PROTOCOLS["unlabelled-target"]
-    places = [tuple(sorted(place.items())) for place in protocol.places(reads_text=True)]
-    assert len(places) == len(set(places))
-    assert set(places) == {tuple(sorted(place.items())) for place in TARGET_PLACES}
+    split_specs = [tuple(sorted(spec.items())) for spec in protocol.split_specs(reads_text=True)]
+    assert len(split_specs) == len(set(split_specs))
+    assert set(split_specs) == {tuple(sorted(spec.items())) for spec in TARGET_SPECS}
 
 
 def test_systems_that_read_no_unlabelled_text_run_once() -> None:
-    places = UnlabelledTarget().places(reads_text=False)
-    assert {place["target_text"] for place in places} == {"train"}
-    chosen = [(place["target"], place["selection"]) for place in places]
+    split_specs = UnlabelledTarget().split_specs(reads_text=False)
+    assert {spec["target_text"] for spec in split_specs} == {"train"}
+    chosen = [(spec["target"], spec["selection"]) for spec in split_specs]
     assert sorted(chosen) == sorted((target, rule) for target in DOMAINS for rule in ("source-dev", "oracle"))
 
 
-@pytest.mark.parametrize("place", TARGET_PLACES, ids=described)
-def test_unlabelled_target_rows(corpus: Corpus, place: dict[str, Any]) -> None:
-    target, oracle, transductive = place["target"], place["selection"] == "oracle", place["target_text"] == "test"
+@pytest.mark.parametrize("spec", TARGET_SPECS, ids=described)
+def test_unlabelled_target_rows(corpus: Corpus, spec: dict[str, Any]) -> None:
+    target, oracle, transductive = spec["target"], spec["selection"] == "oracle", spec["target_text"] == "test"
     first_file = rows_where(corpus, lambda domain, first, fold: domain == target and first)
     second_file = rows_where(corpus, lambda domain, first, fold: domain == target and not first)
     of_sources = rows_where(corpus, lambda domain, first, fold: domain != target and first)
     last_of_sources = rows_where(corpus, lambda domain, first, fold: domain != target and fold == 4)
-    split = UnlabelledTarget().split(corpus, place)
+    split = UnlabelledTarget().split(corpus, spec)
     assert_rows(
         split,
         train=of_sources if oracle else of_sources - last_of_sources,
@@ -173,22 +175,22 @@ def test_unlabelled_target_rows(corpus: Corpus, place: dict[str, Any]) -> None:
         test=second_file,
         unlabelled=second_file if transductive else first_file,
     )
-    assert (split.selection, split.transductive) == (place["selection"], transductive)
-    assert all(str(value) in split.rule for value in place.values())
+    assert (split.selection, split.transductive) == (spec["selection"], transductive)
+    assert all(str(value) in split.rule for value in spec.values())
 
 
-@pytest.mark.parametrize("place", TARGET_PLACES, ids=described)
-def test_what_training_sees_of_the_target(corpus: Corpus, place: dict[str, Any]) -> None:
-    split = UnlabelledTarget().split(corpus, place)
+@pytest.mark.parametrize("spec", TARGET_SPECS, ids=described)
+def test_what_training_sees_of_the_target(corpus: Corpus, spec: dict[str, Any]) -> None:
+    split = UnlabelledTarget().split(corpus, spec)
     data = seen(corpus, split)
-    target = DOMAINS.index(place["target"])
+    target = DOMAINS.index(spec["target"])
     assert data.task.domains == DOMAINS
     assert data.task.labelled == tuple(d for d in range(4) if d != target)
     assert not (data.labelled.d == target).any()
-    first_file = rows_where(corpus, lambda domain, first, fold: domain == place["target"] and first)
-    assert (data.text.d == target).sum() == (LABELLED if place["target_text"] == "train" else FURTHER[target])
+    first_file = rows_where(corpus, lambda domain, first, fold: domain == spec["target"] and first)
+    assert (data.text.d == target).sum() == (LABELLED if spec["target_text"] == "train" else FURTHER[target])
     relabelled = with_other_labels(corpus, {*first_file, *split.test.tolist()})
-    if place["selection"] == "source-dev":
+    if spec["selection"] == "source-dev":
         assert differing(data, seen(relabelled, split)) == set()
         assert not (data.dev.d == target).any()
     else:
@@ -199,10 +201,10 @@ def test_what_training_sees_of_the_target(corpus: Corpus, place: dict[str, Any])
             assert len(seen(corpus, replace(split, selection="source-dev")).dev) == 0
 
 
-@pytest.mark.parametrize("place", [{"fold": 3}, *TARGET_PLACES[:8]], ids=described)
-def test_clean_rows_are_in_no_other_part(corpus: Corpus, place: dict[str, Any]) -> None:
-    protocol = FiveFold() if "fold" in place else UnlabelledTarget()
-    split = protocol.split(corpus, place)
+@pytest.mark.parametrize("spec", [{"fold": 3}, *TARGET_SPECS[:8]], ids=described)
+def test_clean_rows_are_in_no_other_part(corpus: Corpus, spec: dict[str, Any]) -> None:
+    protocol = FiveFold() if "fold" in spec else UnlabelledTarget()
+    split = protocol.split(corpus, spec)
     clean = naive_clean(corpus, split)
     assert 0 < len(clean) < len(split.test)  # else the corpus cannot tell a wrong rule from a right one
     assert split.clean_test(corpus).tolist() == clean
@@ -213,8 +215,8 @@ def test_transductive_test_rows_are_clean_though_they_are_text() -> None:
     texts = np.array([[1, 0, 0], [2, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 5], [1, 0, 0]])
     domains, parts, folds = ["dvd"] * 2 + ["books"] * 4, ["train"] * 2 + ["unlabelled"] * 4, [0, 4, -1, -1, -1, -1]
     small = Corpus(sp.csr_matrix(texts), ["negative"] * 6, domains, parts=parts, folds=np.array(folds))
-    place = {"target": "books", "selection": "source-dev", "target_text": "test"}
-    split = UnlabelledTarget().split(small, place)
+    spec = {"target": "books", "selection": "source-dev", "target_text": "test"}
+    split = UnlabelledTarget().split(small, spec)
     assert split.unlabelled.tolist() == split.test.tolist() == [2, 3, 4, 5]
     assert split.clean_test(small).tolist() == [2, 3, 4]
 
@@ -226,16 +228,16 @@ def test_transductive_test_rows_are_clean_though_they_are_text() -> None:
 def test_sizes_on_amazon(benchmark_data: Path) -> None:
     amazon = load_corpus("amazon")
     test_file = {"books": 4_465, "dvd": 3_586, "electronics": 5_681, "kitchen": 5_945}
-    for place in FiveFold().places(reads_text=True):
-        split = FiveFold().split(amazon, place)
+    for spec in FiveFold().split_specs(reads_text=True):
+        split = FiveFold().split(amazon, spec)
         assert [len(getattr(split, part)) for part in PARTS] == [4_800, 1_600, 1_600, sum(test_file.values())]
-    for place in TARGET_PLACES:
-        split = UnlabelledTarget().split(amazon, place)
-        target, oracle = place["target"], place["selection"] == "oracle"
+    for spec in TARGET_SPECS:
+        split = UnlabelledTarget().split(amazon, spec)
+        target, oracle = spec["target"], spec["selection"] == "oracle"
         sizes = dict.fromkeys(DOMAINS, (2_000, 0) if oracle else (1_600, 400)) | {target: (0, 2_000 * oracle)}
         for name, (train, dev) in sizes.items():
             assert [(amazon.domains[rows] == name).sum() for rows in (split.train, split.dev)] == [train, dev]
-        text = 2_000 if place["target_text"] == "train" else test_file[target]
+        text = 2_000 if spec["target_text"] == "train" else test_file[target]
         assert [len(split.test), len(split.unlabelled)] == [test_file[target], text]
 
 

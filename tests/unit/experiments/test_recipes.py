@@ -8,11 +8,11 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from small_corpora import put_in_place_of_amazon
 
 from multidomain.cli import main as cli
-from multidomain.cli import reproduce as commands
-from multidomain.data.named.registry import CORPORA
 from multidomain.errors import ConfigError
+from multidomain.experiments import runner
 from multidomain.experiments.protocols import PROTOCOLS
 from multidomain.experiments.recipes import TABLES, Recipe, Row, load_recipe
 from multidomain.experiments.runner import planned_runs
@@ -34,10 +34,14 @@ def test_settings_are_valid_and_complete(table: str, row: Row) -> None:
     config = row.run_settings(1).complete()
     assert config["method"] == row.method
     assert config["training"]["seed"] == 1
-    assert config["features"]["weighting"] in ("counts", "tfidf") or row.method == "ensemble"
-    for given in (row.settings, row.features, row.training):
+    if row.run_settings(1).requirements.featurizer == "ngrams":
+        assert config["features"]["ngrams"]["weighting"] in ("counts", "tfidf")
+    else:
+        assert set(config["features"]) == (set() if row.method == "ensemble" else {"sequences"})
+    sections = [config["method_settings"], *config["features"].values(), config["training"]]
+    for given in (row.settings, *row.features.values(), row.training):
         for name, value in given.items():
-            found = [config[part][name] for part in ("method_settings", "features", "training") if name in config[part]]
+            found = [section[name] for section in sections if name in section]
             if name == "members":
                 found = [
                     [{key: member[key] for key in ("method", "settings")} for member in members] for members in found
@@ -49,7 +53,8 @@ def test_settings_are_valid_and_complete(table: str, row: Row) -> None:
 def test_the_category_is_what_the_method_does(table: str, row: Row) -> None:
     settings = row.run_settings(1).complete()["method_settings"]
     assert settings.get("category", row.category) == row.category
-    extractors = {"linear"} if METHODS[row.method].weighting == "tfidf" else {"mlp", "cnn", "lstm", "bilstm"}
+    weighting = METHODS[row.method].requirements().features.get("weighting")
+    extractors = {"linear"} if weighting == "tfidf" else {"mlp", "cnn", "lstm", "bilstm"}
     assert row.extractor in extractors or row.method == row.extractor == "msda"
     assert settings.get("extractor", row.extractor) == row.extractor
 
@@ -151,15 +156,15 @@ def test_unknown_row_lists_what_there_is() -> None:
 
 
 def test_unknown_table() -> None:
-    message = r"^There is no table 'tabel1'\. Did you mean 'table1'\? Valid: 'table1', 'table2', 'table3'\.$"
-    with pytest.raises(ConfigError, match=message):
+    message = r"^There is no table 'tabel1'\. Did you mean 'table1'\? Valid: 'table1', 'table2', 'table3'\. "
+    with pytest.raises(ConfigError, match=message + r"Or give the TOML file of a recipe of yours\.$"):
         load_recipe("tabel1")
 
 
 def test_planned_runs_have_one_seed_of_all_rows_before_the_next() -> None:
     chosen = ["LS", "shared/MLP", "MAN-L2-SP-MLP"]
     runs = planned_runs("table1", RECIPES["table1"], chosen, None)
-    assert [run.place["fold"] for run in runs] == list(range(5)) * 10
+    assert [run.spec["fold"] for run in runs] == list(range(5)) * 10
     found = [(run.row.name, run.seed) for run in runs[::5]]
     man = "shared-private/MAN-L2-SP-MLP"
     assert found[:2] == [("domain-specific/LS", None), ("shared/LS", None)]  # without randomness: once
@@ -182,7 +187,7 @@ def test_planned_runs_have_one_seed_of_all_rows_before_the_next() -> None:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Run ``multidomain reproduce table1`` in this process; return exit code, standard output and standard error."""
-    monkeypatch.setitem(CORPORA, "amazon", MagicMock())  # no file is needed to find these faults
+    put_in_place_of_amazon(monkeypatch, MagicMock())  # no file is needed to find these faults
 
     def command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["multidomain", "reproduce", *map(str, arguments)])
@@ -197,7 +202,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(("text", "seeds"), [("1-3", [1, 2, 3]), ("1,3", [1, 3]), ("4,1-2,2", [4, 1, 2]), ("0", [0])])
 def test_seeds_are_parsed(command, monkeypatch, tmp_path: Path, text: str, seeds: list[int]) -> None:
     called = MagicMock(return_value=1)
-    monkeypatch.setattr(commands, "reproduce", called)
+    monkeypatch.setattr(runner, "reproduce", called)
     options = ["--only", "LS", "--only", "sp", "--jobs", 2, "--results", tmp_path]
     code, out, _ = command("table1", "--seeds", text, *options)
     assert code == 0 and out.startswith("table1: 1 run recorded in ")
@@ -208,7 +213,7 @@ def test_seeds_are_parsed(command, monkeypatch, tmp_path: Path, text: str, seeds
 
 def test_a_split_seed_is_passed_on_and_names_the_file(command, monkeypatch, tmp_path: Path) -> None:
     called = MagicMock(return_value=2)
-    monkeypatch.setattr(commands, "reproduce", called)
+    monkeypatch.setattr(runner, "reproduce", called)
     code, out, _ = command("table2", "--split-seed", 0, "--results", tmp_path)
     assert code == 0 and out.startswith(f"table2: 2 runs recorded in {tmp_path / 'table2-split0.jsonl'}\n")
     assert called.call_args.kwargs["split_seed"] == 0

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from multidomain.errors import DataError
-from multidomain.experiments.recipes import load_recipe
+from multidomain.experiments.recipes import TABLES, load_recipe
 from multidomain.experiments.records import append_record, code_hash, is_of, pack, read_records, unpack
 from multidomain.experiments.runner import planned_runs, without_record
-from multidomain.training.train import RunSettings
+from multidomain.training.settings import RunSettings
 
 RUN = {
     "table": "table1",
@@ -37,19 +37,19 @@ def changed(**changes: Any) -> dict[str, Any]:
     run = json.loads(json.dumps(RUN))
     for path, value in changes.items():
         *outer, name = path.split("__")
-        place = run
+        spec = run
         for step in outer:
-            place = place[step]
-        place[name] = value
+            spec = spec[step]
+        spec[name] = value
     return run
 
 
 def without(*path: str) -> dict[str, Any]:
     run = changed()
-    place = run
+    spec = run
     for step in path[:-1]:
-        place = place[step]
-    del place[path[-1]]
+        spec = spec[step]
+    del spec[path[-1]]
     return run
 
 
@@ -172,19 +172,66 @@ def test_a_record_is_not_of_another_run(other: dict[str, Any]) -> None:
     assert not is_of(other, RUN)
 
 
-NEWER = [("config", "words"), ("config", "method_settings", "extractor"), ("config", "training", "patience")]
+def run_with(**settings: Any) -> dict[str, Any]:
+    """The run with other settings."""
+    settings = {"method": "mlp", **settings}
+    settings["training"] = {"seed": 2, **settings.get("training", {})}
+    return {**RUN, "config": RunSettings(**settings).complete()}
 
 
-@pytest.mark.parametrize("setting", NEWER)
-def test_a_record_from_before_a_setting_counts_as_having_its_default(setting: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("setting", "other"),
+    [
+        (("config", "method_settings", "extractor"), {"method_settings": {"extractor": "cnn"}}),
+        (("config", "training", "patience"), {"training": {"patience": 6}}),
+        (("config", "features", "ngrams", "max_features"), {"features": {"ngrams": {"max_features": 400}}}),
+        (("config", "features", "ngrams"), {"features": {"ngrams": {"max_features": 400}}}),
+    ],
+)
+def test_a_record_from_before_a_setting_counts_as_having_its_default(
+    setting: tuple[str, ...], other: dict[str, Any]
+) -> None:
     assert is_of(without(*setting), RUN)
-    place: Any = RUN
-    for step in setting:
-        place = place[step]
-    other = {**place, "max_length": 400} if isinstance(place, dict) else "cnn" if place == "mlp" else place + 1
-    wanted = changed(**{"__".join(setting): other})
+    wanted = run_with(**other)
     assert not is_of(without(*setting), wanted)
     assert is_of(wanted, wanted)
+
+
+# As records named them before featurizers had sections.
+NGRAMS = {"weighting": "counts", "max_features": 5000, "ngram_range": [1, 2]}
+WORDS = {"max_words": 50_000, "min_count": 2, "max_length": None, "vectors": None}
+
+
+def under_first_names(run: dict[str, Any], **sections: Any) -> dict[str, Any]:
+    return {**run, "config": {**run["config"], "features": NGRAMS, **sections}}
+
+
+def test_a_record_under_earlier_names_is_of_the_same_run() -> None:
+    assert is_of(under_first_names(RUN, words=WORDS), RUN)
+    assert is_of(under_first_names(RUN), RUN)  # from before there were words
+    assert not is_of(under_first_names(RUN, words=WORDS, features={**NGRAMS, "max_features": 400}), RUN)
+    assert not is_of(under_first_names(RUN, words=WORDS), run_with(features={"ngrams": {"max_features": 400}}))
+
+
+def test_a_record_of_words_under_earlier_names_is_of_the_same_run() -> None:
+    cnn = run_with(method_settings={"extractor": "cnn"})
+    short = run_with(method_settings={"extractor": "cnn"}, features={"sequences": {"max_length": 400}})
+    assert is_of(under_first_names(cnn, words=WORDS), cnn)
+    assert is_of(under_first_names(cnn), cnn)
+    assert not is_of(under_first_names(cnn), short)
+    assert not is_of(under_first_names(cnn, words=WORDS), short)
+    assert is_of(under_first_names(cnn, words={**WORDS, "max_length": 400}), short)
+    assert not is_of(under_first_names(cnn, words={**WORDS, "max_length": 400}), cnn)
+
+
+def test_a_setting_of_a_method_that_was_renamed() -> None:
+    new = run_with(method="sped")
+    settings = dict(new["config"]["method_settings"])
+    settings["trust"] = settings.pop("pseudo_label_weight")
+    old = {**new, "config": {**new["config"], "method_settings": settings}}
+    assert is_of(old, new)
+    settings["trust"] *= 2
+    assert not is_of(json.loads(json.dumps(old)), new)
 
 
 def test_settings_inside_a_setting_are_compared_as_they_are() -> None:
@@ -198,6 +245,12 @@ def test_settings_inside_a_setting_are_compared_as_they_are() -> None:
 @pytest.mark.parametrize("path", [("config", "method_settings", "lr"), ("config", "training", "max_epochs")])
 def test_a_setting_that_was_removed_makes_a_record_stale(path: tuple[str, ...]) -> None:
     assert not is_of(RUN, without(*path))
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_record_of_each_row_is_of_its_own_run(table: str) -> None:
+    for run in planned_runs(table, load_recipe(table), [], [1]):
+        assert is_of(json.loads(json.dumps(run.identity())), run.identity()), run
 
 
 def test_a_record_survives_the_file(file: Path) -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from operator import itemgetter
@@ -19,11 +19,11 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from small_corpora import DOMAINS, small_amazon
+from small_corpora import DOMAINS, put_in_place_of_amazon, small_amazon
 
 from multidomain.cli import reproduce as commands
-from multidomain.data.named.registry import CORPORA, NamedCorpus
-from multidomain.errors import ModelError
+from multidomain.data.named.registry import NamedCorpus
+from multidomain.errors import WorkerError
 from multidomain.experiments import runner
 from multidomain.experiments.recipes import Recipe
 from multidomain.experiments.records import code_hash, read_records, unpack
@@ -34,17 +34,33 @@ PROGRESS = re.compile(r"(\d+)/(\d+)  table1 shared/\w+.* \d: test [\d.]+, dev [\
 MAY_DIFFER = {"seconds", "cpu_seconds", "machine", "code"}
 key = itemgetter("category", "system", "seed", "fold")
 DRIVER = f"""
-from multidomain import cli
+import sys
+import time
+from multidomain.cli.main import main
 from multidomain.data.named.registry import CORPORA
 from multidomain.experiments import runner
-cli.sys.path.append({str(Path(__file__).parent)!r})
+sys.path.append({str(Path(__file__).parent)!r})
 from test_runner import AMAZON, tiny_recipe
 
-CORPORA["amazon"], runner.load_recipe = AMAZON, tiny_recipe  # in the workers too: they run this file up to here
+CORPORA.find("amazon")  # what registers by itself comes first
+CORPORA.add("amazon", AMAZON)
+runner.load_recipe = tiny_recipe  # in the workers too: they run this file up to here
+append_record = runner.append_record
+
+
+def append_and_wait(*arguments):
+    append_record(*arguments)
+    time.sleep(600)
+
+
 if __name__ == "__main__":
-    cli.main()
+    if sys.argv[-1] == "wait":  # to be killed after the first record
+        sys.argv.pop()
+        runner.append_record = append_and_wait
+    main()
 """
 Done = tuple[Run, dict[str, Any]]
+Command = Callable[..., tuple[int, str, str]]
 
 
 AMAZON = NamedCorpus("amazon", "small", "generated", small_amazon)
@@ -66,15 +82,15 @@ def tiny_recipe(table: str) -> Recipe:
 def tiny() -> Iterator[None]:
     """The tiny table on the small corpus, in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(CORPORA, "amazon", AMAZON)
+        put_in_place_of_amazon(patch, AMAZON)
         patch.setattr(runner, "load_recipe", tiny_recipe)
         runner._corpus.cache_clear()
         yield
     runner._corpus.cache_clear()
 
 
-def run_of(table: str, system: str, seed: int | None, **place: Any) -> Run:
-    return Run(table, tiny_recipe(table).only([system])[0], seed, place)
+def run_of(table: str, system: str, seed: int | None, **spec: Any) -> Run:
+    return Run(table, tiny_recipe(table).only([system])[0], seed, spec)
 
 
 RUNS = {
@@ -99,7 +115,7 @@ def test_a_record_says_what_was_run_and_where(done: Done) -> None:
     expected = {"table": run.table, "category": "shared", "system": run.row.system, "method": run.row.method}
     expected |= {"extractor": run.row.extractor, "seed": run.seed, "code": code_hash(), "data": AMAZON_HASH}
     expected |= {"config": run.row.run_settings(run.seed or 0).complete(), "classes": ["negative", "positive"]}
-    expected |= run.place  # the fold, or the target, the rule of selection and the text
+    expected |= run.spec  # the fold, or the target, the rule of selection and the text
     assert {name: record[name] for name in expected} == expected
     assert {"multidomain", "python", "torch", "numpy", "scipy", "scikit-learn", "threads"} <= set(record["machine"])
     assert record["seconds"] >= 0 and record["cpu_seconds"] >= 0
@@ -111,7 +127,7 @@ def test_a_record_says_what_was_run_and_where(done: Done) -> None:
 
 def test_answers_and_accuracies_are_those_of_the_trained_model(done: Done) -> None:
     (run, record), corpus = done, small_amazon()
-    split = tiny_recipe(run.table).experiment.split(corpus, run.place)
+    split = tiny_recipe(run.table).experiment.split(corpus, run.spec)
     model = train_model(corpus, split, run.row.run_settings(run.seed or 0), device="cpu").model
     for part, rows in (("test", split.test), ("dev", split.dev)):
         answers, labels = model.predict(corpus.documents[rows], list(corpus.domains[rows])), corpus.labels[rows]
@@ -125,7 +141,7 @@ def test_answers_and_accuracies_are_those_of_the_trained_model(done: Done) -> No
 
 def test_clean_accuracy_is_that_of_clean_rows(done: Done) -> None:
     (run, record), corpus = done, small_amazon()
-    split = tiny_recipe(run.table).experiment.split(corpus, run.place)
+    split = tiny_recipe(run.table).experiment.split(corpus, run.spec)
     texts = [tuple(row) for row in corpus.documents.toarray()]
     elsewhere = {texts[i] for i in {*split.train, *split.dev, *split.unlabelled} - {*split.test}}
     for name in record["test"]:
@@ -137,7 +153,7 @@ def test_clean_accuracy_is_that_of_clean_rows(done: Done) -> None:
 
 def test_each_run_has_a_checkpoint_of_its_own(tiny: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     train = MagicMock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr(runner, "train_model", train)
+    monkeypatch.setattr(runner, "train_and_score", train)
     for run in [*RUNS.values(), *RUNS.values()]:
         with pytest.raises(KeyboardInterrupt):
             execute(run, tmp_path)
@@ -166,28 +182,33 @@ def test_time_left_and_a_killed_worker(tiny: None, monkeypatch: pytest.MonkeyPat
         mean = float(np.mean([seconds for _, seconds in took]))  # for a row of which nothing is known yet
         assert progress.seconds_left == pytest.approx(sum(n * dict(took).get(row, mean) for row, n in left.items()) / 2)
         assert (progress.done, progress.total) == (i, 10)
-    with pytest.raises(ModelError, match=r"^A worker process was killed, .*: table1 shared/MLP seed 2 \d\. .*--jobs 1"):
+    with pytest.raises(WorkerError, match=r"^A worker process was killed, .*: table1 shared/MLP seed 2 \d\. .*jobs=1"):
         reproduce("table1", tmp_path)
     assert len(read_records(tmp_path / "table1.jsonl")) == 10
 
 
-def started(program: list[str], results: Path, *options: str, **environment: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "2", **environment}  # two, so that one is our doing
-    command = [sys.executable, *program, "reproduce", "table1", "--results", str(results), "--jobs", "2", *options]
+def started(driver: Path, results: Path, jobs: int, *options: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}  # two, so that one is our doing
+    command = [sys.executable, driver, "reproduce", "table1", "--results", results, "--jobs", str(jobs), *options]
     with_output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, **with_output, env=environment, start_new_session=True)
 
 
-def finished(process: subprocess.Popen[str], results: Path) -> list[dict[str, Any]]:
-    """Check what a command that went well has printed, and return all records."""
+def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     try:
         out, error = process.communicate(timeout=200)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-    assert (process.returncode, error) == (0, "")
+    return process.returncode, out, error
+
+
+def records_of(ended: tuple[int, str, str], results: Path, jobs: int) -> list[dict[str, Any]]:
+    """Check what a command that went well has printed, and return all records."""
+    code, out, error = ended
+    assert (code, error) == (0, "")
     plan, *progress, said, _ = out.splitlines()
-    assert plan == f"table1: {len(progress)} runs to do, 2 at a time; a line follows as each ends"
+    assert plan == f"table1: {len(progress)} runs to do, {jobs} at a time; a line is printed as each ends"
     counts = [(int(m[1]), int(m[2])) for m in map(PROGRESS.fullmatch, progress) if m]
     assert counts == [(i, len(progress)) for i in range(1, len(progress) + 1)]
     assert said == f"table1: {len(progress)} runs recorded in {results / 'table1.jsonl'}"
@@ -199,15 +220,17 @@ def finished(process: subprocess.Popen[str], results: Path) -> list[dict[str, An
 def test_killed_and_started_again(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     driver, file, deadline = tmp_path / "driver.py", tmp_path / "table1.jsonl", time.monotonic() + 120
     driver.write_text(DRIVER)
-    process = started([str(driver)], tmp_path)
-    while not (file.exists() and file.stat().st_size) and process.poll() is None and time.monotonic() < deadline:
+    process = started(driver, tmp_path, 1, "wait")
+    while not (file.exists() and file.read_bytes().endswith(b"\n")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "it writes no record"
         time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)  # the workers too: the group is the command's own
+    os.killpg(process.pid, signal.SIGKILL)  # the worker too: the group is the command's own
     assert process.wait() == -signal.SIGKILL, process.communicate()
     before = read_records(file)
-    assert 0 < len(before) < 15  # killed in the middle
+    assert len(before) == 1  # killed in the middle
     file.write_bytes(file.read_bytes() + b'{"table": "table1", "categ')  # the worst moment
-    records = finished(started([str(driver)], tmp_path), tmp_path)
+    records = records_of(finished(started(driver, tmp_path, 2)), tmp_path, 2)
     assert records[: len(before)] == before
     runs = planned_runs("table1", tiny_recipe("table1"), [], None)
     assert sorted(map(str, map(key, records))) == sorted(str(key(run.identity())) for run in runs)
@@ -223,9 +246,9 @@ def test_killed_and_started_again(tiny: None, tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.benchmark_data
-def test_the_real_command_on_the_real_data(benchmark_data: Path, tmp_path: Path) -> None:
-    process = started(["-m", "multidomain"], tmp_path, "--only", "shared/ls", MULTIDOMAIN_DATA=str(benchmark_data))
-    records = finished(process, tmp_path)
+def test_the_real_command_on_the_real_data(benchmark_data: Path, tmp_path: Path, run: Command) -> None:
+    ended = run("reproduce", "table1", "--results", tmp_path, "--only", "shared/ls")
+    records = records_of(ended, tmp_path, 1)
     assert sorted(map(key, records)) == [("shared", "LS", None, fold) for fold in range(5)]
     for record in records:
         answers = {name: unpack(packed) for name, packed in record["predictions"].items()}

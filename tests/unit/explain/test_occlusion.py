@@ -20,22 +20,25 @@ from rich.console import Console
 
 from multidomain.cli.explain import coloured_text, words_table
 from multidomain.data.corpus import Corpus
+from multidomain.data.settings import SplitSettings
+from multidomain.data.splits import split_by
 from multidomain.data.values import corpus_from_rows
-from multidomain.errors import ConfigError, DataError, MultidomainWarning
-from multidomain.explain.occlusion import MOST_PIECES, Explanation, WordContribution, explain, log_odds
-from multidomain.explain.spans import left_out, pieces_of, unknown_word
+from multidomain.errors import ConfigError, DataError
+from multidomain.explain.occlusion import MAX_WORDS, Explanation, WordContribution, explain, log_odds
+from multidomain.explain.spans import unknown_word, without_word, word_spans
 from multidomain.features.tokens import TOKEN_PATTERN, normalise
-from multidomain.model.model import Model, join_models
+from multidomain.model.joining import join_models
+from multidomain.model.model import Model
 from multidomain.nn.sparse import SparseMatrix
-from multidomain.runs.run import SplitSettings
-from multidomain.training.train import RunSettings, train_model
+from multidomain.training.settings import RunSettings
+from multidomain.training.train import train_model
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 SMALL = {"hidden": (8,), "shared_size": 6, "private_size": 4, "lr": 0.01}
 METHODS = {
-    "fa-lr": RunSettings(method="fa-lr", features={"weighting": "counts"}),
+    "fa-lr": RunSettings(method="fa-lr", features={"ngrams": {"weighting": "counts"}}),
     "lr": RunSettings(method="lr"),
     "lr of each domain": RunSettings(method="lr", method_settings={"category": "domain-specific"}),
     "self-training": RunSettings(method="self-training"),
@@ -47,7 +50,7 @@ METHODS = {
     "cnn": RunSettings(
         method="man-nll",
         method_settings={"extractor": "cnn", "filters": 4, "dimension": 8},
-        words={"vectors": "random"},
+        features={"sequences": {"vectors": "random"}},
         training={"max_epochs": 2},
     ),
 }
@@ -75,8 +78,8 @@ def models() -> dict[str, Model]:
     models = {}
     for name, settings in METHODS.items():
         corpus = everywhere if "each domain" in name else some
-        models[name] = train_model(corpus, SplitSettings().split(corpus), settings).model
-    models["ensemble"] = join_models([models[name] for name in ("fa-lr", "man-nll", "cnn")])
+        models[name] = train_model(corpus, split_by(corpus, SplitSettings()), settings).model
+    models["ensemble"] = join_models("ensemble", [models[name] for name in ("fa-lr", "man-nll", "cnn")])
     return models
 
 
@@ -91,16 +94,16 @@ def folder(models: dict[str, Model], tmp_path_factory: pytest.TempPathFactory) -
 def on_vectors() -> Model:
     matrix = sp.csr_matrix(np.random.default_rng(0).integers(0, 3, (40, 6)))
     corpus = corpus_from_rows(matrix, ["good", "bad"] * 20, ["shoes"] * 20 + ["films"] * 20)
-    settings = RunSettings(method="fa-lr", features={"weighting": "counts"})
-    return train_model(corpus, SplitSettings().split(corpus), settings).model
+    settings = RunSettings(method="fa-lr", features={"ngrams": {"weighting": "counts"}})
+    return train_model(corpus, split_by(corpus, SplitSettings()), settings).model
 
 
 def tokens(text: str) -> list[str]:
     return re.findall(TOKEN_PATTERN, normalise(text))
 
 
-def shown_pieces(text: str) -> list[str]:
-    return [text[start:end] for start, end in pieces_of(text)]
+def shown_words(text: str) -> list[str]:
+    return [text[start:end] for start, end in word_spans(text)]
 
 
 # What words add
@@ -213,19 +216,19 @@ def test_words_that_the_model_does_not_know_add_nothing(models: dict[str, Model]
 @pytest.mark.parametrize("name", ["fa-lr", "man-nll", "cnn"])
 def test_a_text_without_words_has_an_answer_all_the_same(models: dict[str, Model], name: str, text: str):
     explanation = explain(models[name], text, "shoes")
-    assert (explanation.words, explanation.n_pieces) == ((), 0)
+    assert (explanation.words, explanation.n_words) == ((), 0)
     assert explanation.probabilities == tuple(map(float, models[name].predict_proba([text], ["shoes"])[0]))
 
 
 def test_of_many_words_the_first_are_explained_and_all_are_read(models: dict[str, Model]):
     model = models["fa-lr"]
-    text = "fast " * (MOST_PIECES + 4) + "slow"
+    text = "fast " * (MAX_WORDS + 4) + "slow"
     explanation = explain(model, text, "shoes", target="good")
-    assert (len(explanation.words), explanation.n_pieces) == (MOST_PIECES, MOST_PIECES + 5)
+    assert (len(explanation.words), explanation.n_words) == (MAX_WORDS, MAX_WORDS + 5)
     assert explanation.probabilities == tuple(map(float, model.predict_proba([text], ["shoes"])[0]))
     # Counts: all in the middle take the same n-grams with them, whatever batch they are in.
     middle = explanation.words[1:]
-    assert [word.start for word in middle] == list(range(5, 5 * MOST_PIECES, 5))
+    assert [word.start for word in middle] == list(range(5, 5 * MAX_WORDS, 5))
     assert np.ptp([word.total for word in middle]) < 1e-3 < middle[0].private
 
 
@@ -234,13 +237,17 @@ def test_of_many_words_the_first_are_explained_and_all_are_read(models: dict[str
 
 def test_domains_are_taken_as_predictions_take_them(models: dict[str, Model]):
     model = models["fa-lr"]
-    with pytest.warns(MultidomainWarning, match="'SHOES ' is taken for 'shoes'") as caught:
-        near = explain(model, TEXT, "SHOES ")
-    assert len(caught) == 1
-    assert near == explain(model, TEXT, "shoes")
-    with pytest.warns(MultidomainWarning, match="Domain 'hats' was not in training"):
-        unknown = explain(model, TEXT, "hats")
-    assert unknown == explain(model, TEXT)
+    plain, near = explain(model, TEXT, "shoes"), explain(model, TEXT, "SHOES ")
+    assert plain.notes == ()
+    (note,) = near.notes
+    assert note.kind == "other-spelling" and "'SHOES ' is taken for 'shoes'" in str(note)
+    assert replace(near, notes=()) == plain
+    unknown, without = explain(model, TEXT, "hats"), explain(model, TEXT)
+    (note,) = unknown.notes
+    assert note.kind == "unknown-domain" and "Domain 'hats' was not in training" in str(note)
+    (note,) = without.notes
+    assert note.kind == "no-domain" and "No domain given" in str(note)
+    assert replace(unknown, notes=()) == replace(without, notes=())
     with pytest.raises(DataError, match=r"'shoe' was not in training. Did you mean 'shoes'"):
         explain(model, TEXT, "shoe", unknown_domain="error")
 
@@ -268,7 +275,7 @@ def test_json_holds_all_of_it(models: dict[str, Model]):
             {"text": text, "start": start, "end": end, "shared": w.shared, "private": w.private, "total": w.total}
             for (text, start, end), w in zip([("Fast", 0, 4), ("!", 4, 5)], explanation.words, strict=True)
         ],
-        "n_pieces": 2,
+        "n_words": 2,
     }
 
 
@@ -309,8 +316,8 @@ def test_log_odds_stay_finite_and_tell_apart_where_probabilities_round_to_one():
         ("", []),
     ],
 )
-def test_pieces_stand_where_they_were_written(text: str, expected: list[str]):
-    assert shown_pieces(text) == expected
+def test_words_stand_where_they_were_written(text: str, expected: list[str]):
+    assert shown_words(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -322,24 +329,24 @@ def test_pieces_stand_where_they_were_written(text: str, expected: list[str]):
         "the 's' key",
     ],
 )
-def test_a_piece_that_is_left_out_takes_its_own_token_with_it_and_no_other(text: str):
-    words, pieces = tokens(text), pieces_of(text)
-    assert len(words) == len(pieces)
-    for i, piece in enumerate(pieces):
-        assert tokens(left_out(text, piece, "qqqqqq")) == [*words[:i], "qqqqqq", *words[i + 1 :]]
+def test_a_word_that_is_left_out_takes_its_own_token_with_it_and_no_other(text: str):
+    words, spans = tokens(text), word_spans(text)
+    assert len(words) == len(spans)
+    for i, span in enumerate(spans):
+        assert tokens(without_word(text, span, "qqqqqq")) == [*words[:i], "qqqqqq", *words[i + 1 :]]
 
 
 def test_of_a_treebank_clitic_the_rest_of_the_word_stays():
     text = "larkin 's book"
-    larkin, clitic, _ = pieces_of(text)
-    assert tokens(left_out(text, larkin, "qqqqqq")) == ["qqqqqq's", "book"]
-    assert tokens(left_out(text, clitic, "qqqqqq")) == ["larkin", "qqqqqq", "book"]
+    larkin, clitic, _ = word_spans(text)
+    assert tokens(without_word(text, larkin, "qqqqqq")) == ["qqqqqq's", "book"]
+    assert tokens(without_word(text, clitic, "qqqqqq")) == ["larkin", "qqqqqq", "book"]
 
 
 @given(st.one_of(st.text(), st.text(alphabet="&;#<>-lrbtampqgu39 '!é’/=\"AB_½❤\ufe0f\u200d")))
-def test_pieces_hold_all_that_is_read_of_any_text(text: str):
+def test_spans_hold_all_that_is_read_of_any_text(text: str):
     end, between = 0, []
-    for start, stop in pieces_of(text):
+    for start, stop in word_spans(text):
         assert end <= start < stop
         assert tokens(text[start:stop])
         between.append(text[end:start])
@@ -348,7 +355,7 @@ def test_pieces_hold_all_that_is_read_of_any_text(text: str):
     assert tokens(" ".join([*between, text[end:]])) == []
 
 
-def test_the_word_in_place_of_a_piece_is_part_of_no_ngram():
+def test_the_word_in_place_of_another_is_part_of_no_ngram():
     plain = unknown_word(["good", "not good"])
     other = unknown_word(["good", f"not {plain}"])
     assert other not in f"not {plain}"
@@ -363,7 +370,7 @@ def test_the_command_shows_answer_text_and_words(run: Run, folder: Path, models:
     text = "[bold]Fast[/bold] and :smile: superb [/x] shoes"
     code, out, notes = run("explain", folder, text, "--domain", "shoes")
     assert (code, notes) == (0, "")
-    assert "answer: good (domain shoes)" in out
+    assert "prediction: good (domain shoes)" in out
     assert text in out.splitlines()
     assert "\x1b" not in out, "not a terminal"
     explanation = explain(models["fa-lr"], text, "shoes")
@@ -380,7 +387,7 @@ def test_names_of_classes_are_shown_as_they_are(run: Run, models: dict[str, Mode
     replace(models["fa-lr"], classes=("[red]", ":smile:")).save(tmp_path)
     code, out, _ = run("explain", tmp_path, "superb", "--domain", "shoes")
     assert code == 0
-    assert "answer: :smile: (domain shoes)" in out
+    assert "prediction: :smile: (domain shoes)" in out
     assert "added to the log-odds of ':smile:'" in out
     assert "│ [red]" in out
 
@@ -397,8 +404,8 @@ def test_the_command_says_what_it_does_without_a_domain_or_words(run: Run, folde
     assert "no known domain: shared features alone" in out
     assert "warning: No domain given" in notes
     assert "The text holds no words." in run("explain", folder, "", "--domain", "shoes")[1]
-    assert "No word of the text changes the answer." in run("explain", folder, "zork", "--domain", "shoes")[1]
-    code, _, notes = run("explain", folder, "fast " * (MOST_PIECES + 1), "--domain", "shoes")
+    assert "No word of the text changes the prediction." in run("explain", folder, "zork", "--domain", "shoes")[1]
+    code, _, notes = run("explain", folder, "fast " * (MAX_WORDS + 1), "--domain", "shoes")
     assert code == 0
     assert "note: the first 1,000 words of 1,001 are explained" in notes
 
@@ -422,7 +429,7 @@ def test_models_and_texts_that_the_command_cannot_use(run: Run, folder: Path, on
     for model, text, message in [
         (tmp_path, "fast", "is not a model folder"),
         (tmp_path / "vectors", "fast", "trained on vectors"),
-        (folder, "fast \udcff", "bytes that are no characters"),
+        (folder, "fast \udcff", "bytes that are invalid"),
     ]:
         code, _, err = run("explain", model, text)
         assert code == 2

@@ -213,7 +213,8 @@ def test_every_bad_setting_is_reported_at_once() -> None:
 
 
 def test_raw_refuses_text() -> None:
-    with pytest.raises(ConfigError, match=r"'raw' is for vectors, and the documents are texts. Use 'counts' or"):
+    expected = r"'raw' is for vectors, and the documents are texts\. Use weighting='counts' or weighting='tfidf'\."
+    with pytest.raises(ConfigError, match=expected):
         NgramFeaturizer("raw").fit(TEXTS)
 
 
@@ -270,7 +271,7 @@ def test_text_for_vectors_and_the_reverse() -> None:
         (
             ["", " ... "],
             (1, 2),
-            r"No n-gram found in 2 texts: .* shorter than 1 token\. Check the text column\.",
+            r"No n-gram found in 2 texts: .* shorter than 1 token\. Check the text column \(text_column=\.\.\.\)\.",
         ),
         (["one", "two"], (2, 2), r"No n-gram found in 2 texts: .* shorter than 2 tokens\."),
         ([], (1, 2), r"No n-gram found in 0 texts"),

@@ -48,7 +48,8 @@ def test_state_is_json_and_whole():
 
 
 def test_what_cannot_be_read():
-    with pytest.raises(ConfigError, match="reads words in their order, and the documents are vectors"):
+    expected = r"reads token sequences, and the documents are vectors\. Use extractor='mlp'\."
+    with pytest.raises(ConfigError, match=expected):
         SequenceFeaturizer().fit(csr_matrix((2, 3)))
     with pytest.raises(DataError, match="No word occurs 2 times or more in 2 texts"):
         SequenceFeaturizer().fit(["one", "two"])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from multidomain.errors import ConfigError, DataError
-from multidomain.features.prepared import word_vectors
 from multidomain.features.sequences import SequenceFeaturizer
 from multidomain.features.word_vectors import WordVectors, read_vectors, train_vectors, write_vectors
 
@@ -105,7 +104,8 @@ def test_vectors_are_trained_once_and_kept(tmp_path: Path):
     epochs: list[int] = []
 
     def prepare(given: str | None, dimension: int = 8) -> np.ndarray | None:
-        return word_vectors(sequences, texts, dimension, given, tmp_path, lambda done, of: epochs.append(done))
+        sequences.vectors = given
+        return sequences.input_vectors(texts, dimension, tmp_path, lambda done, of: epochs.append(done))
 
     first, second = prepare(None), prepare(None)
     assert len(epochs) == 5 and len(list(tmp_path.glob("*.bin"))) == 1

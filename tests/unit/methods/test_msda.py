@@ -11,9 +11,10 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from multidomain.methods import msda
-from multidomain.methods.base import Task
+from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.msda import MSDA, MSDASettings, denoising_weights
+from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseMatrix
 
 COLUMNS = 4
@@ -89,19 +90,16 @@ def fitted(y: np.ndarray, n_dev: int = 0, weight: np.ndarray | None = None, **se
     text = np.vstack([x, unlabelled])
     d = np.repeat([0, 1], [len(y), 9])
 
-    def rows(chosen: np.ndarray) -> SparseMatrix:
-        return SparseMatrix(csr_matrix(chosen), dtype=torch.float64)
-
     data = TrainingData(
         task,
         tuple("xyz"[:n_classes]),
-        Examples(rows(x), d[: len(y)], y, weight),
-        Examples(rows(text), d),
-        Examples(rows(x[:n_dev]), d[:n_dev], y[:n_dev]),
+        Examples(csr_matrix(x), d[: len(y)], y, weight),
+        Examples(csr_matrix(text), d),
+        Examples(csr_matrix(x[:n_dev]), d[:n_dev], y[:n_dev]),
         d == 0,
     )
     model = MSDA(task, MSDASettings(**{"layers": 2, "ridge": 0.01, **settings})).double()
-    model.fit(data, lambda *_: None)
+    model.fit(data, FitContext())
     return model, x
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from multidomain.errors import ConfigError
 from multidomain.methods.adversarial.man import MAN, MANSettings
-from multidomain.methods.base import Task
-from multidomain.methods.registry import METHODS, method_entry
+from multidomain.methods.base import Requirements
+from multidomain.methods.linear.plain import Linear
+from multidomain.methods.registry import METHODS, RECOMMENDED, method_entry, register
+from multidomain.methods.sped.method import SPED
+from multidomain.methods.task import Task
 
 TASK = Task(6, 2, ("a", "b"), (0, 1))
 
@@ -40,9 +47,15 @@ def test_what_a_name_stands_for(name: str, given: dict, category: str, adversary
 
 def test_an_unknown_name_brings_the_near_and_the_valid_ones():
     with pytest.raises(
-        ConfigError, match=r"There is no method 'man-nl'\. Did you mean 'man-nll'\? Valid: .*'man-l2'.*'sp'"
+        ConfigError,
+        match=r"There is no method 'man-nl'\. Did you mean 'man-nll'\? Valid: 'asp-mtl', .* and \d+ more\.$",
     ):
         method_entry("man-nl")
+
+
+def test_what_may_be_given_in_place_of_a_name_is_among_the_valid_ones():
+    with pytest.raises(ConfigError, match=r"There is no method 'xyz'\. Valid: 'auto', 'asp-mtl', "):
+        method_entry("xyz", also=("auto",))
 
 
 def test_a_name_that_is_far_from_all_brings_the_valid_ones_only():
@@ -126,3 +139,175 @@ def test_settings_left_out_of_the_record_would_be_lost():
         settings = entry.settings({})
         stored = settings.model_dump(mode="json")
         assert entry.method.settings_type.parse(stored) == settings, name
+
+
+def test_methods_are_registered_beside_their_classes():
+    for name, entry in METHODS.items():
+        assert entry.method.__module__.startswith("multidomain.methods."), name
+        source = inspect.getsource(inspect.getmodule(entry.method))
+        assert "@register(" in source, name
+    assert METHODS[RECOMMENDED].method is SPED
+    assert {name for name, entry in METHODS.items() if entry.method is Linear} == {"ls", "svm", "lr"}
+    assert METHODS.broken == {}
+
+
+@pytest.fixture
+def own_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten afterwards."""
+    monkeypatch.setattr(METHODS, "_entries", {name: METHODS[name] for name in METHODS})
+
+
+@pytest.mark.usefixtures("own_methods")
+def test_one_class_may_have_several_names():
+    @register("mine-ls", "least squares", paper="None 2020", fixed={"loss": "ls"})
+    @register("mine", "any loss", paper="None 2020", defaults={"C": 2.0}, unused=("category",), vocabulary="for fun")
+    class Mine(Linear):
+        pass
+
+    ls, mine = method_entry("mine-ls"), method_entry("mine")
+    assert ls.method is mine.method is Mine
+    assert (mine.summary, mine.paper, mine.vocabulary) == ("any loss", "None 2020", "for fun")
+    assert (ls.settings({}).loss, ls.settings({}).C) == ("ls", None)
+    assert (mine.settings({}).loss, mine.settings({}).C, mine.settings({"C": 3}).C) == ("lr", 2.0, 3.0)
+    assert (ls.open_settings, mine.open_settings) == (["category", "C"], ["loss", "C"])
+    assert {"mine", "mine-ls"} <= set(METHODS)
+    with pytest.raises(ConfigError, match="'category' has no effect in 'mine'; leave it out"):
+        mine.settings({"category": "shared"})
+
+
+OWN_METHOD = """
+from multidomain.methods.linear.plain import Linear
+from multidomain.methods.registry import register
+
+
+@register("from-a-file", "mine", paper="None 2020")
+class Mine(Linear):
+    pass
+
+
+class Other:
+    pass
+"""
+
+
+@pytest.mark.usefixtures("own_methods")
+def test_a_method_of_a_file(tmp_path: Path):
+    path = tmp_path / "my_method.py"
+    path.write_text(OWN_METHOD)
+    with pytest.raises(ConfigError, match="There is no method 'from-a-file'"):
+        method_entry("from-a-file")
+    entry = method_entry(f"{path}:Mine")
+    assert entry.name == "from-a-file"
+    assert issubclass(entry.method, Linear)
+    assert method_entry(f"{path}:Mine") is entry is method_entry("from-a-file")
+    for name in ("Other", "Missing"):
+        with pytest.raises(
+            ConfigError, match=rf"my_method\.py registers no method of a class '{name}'\. It registers 'Mine'\."
+        ):
+            method_entry(f"{path}:{name}")
+
+
+def test_a_file_without_methods(tmp_path: Path):
+    (tmp_path / "nothing.py").write_text("class Mine:\n    pass\n")
+    with pytest.raises(ConfigError, match=r"no method of a class 'Mine'\. It registers no method\."):
+        method_entry(f"{tmp_path / 'nothing.py'}:Mine")
+    with pytest.raises(ConfigError, match=r"There is no Python file '.*missing\.py'"):
+        method_entry(f"{tmp_path / 'missing.py'}:Mine")
+
+
+NETWORK = {"in_epochs": True, "is_random": True, "shared_features": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("lr", {}, Requirements(features={"weighting": "tfidf"})),
+        ("lr", {"category": "domain-specific"}, Requirements(features={"weighting": "tfidf"}, unseen_domains=False)),
+        ("fa-lr", {}, Requirements(features={"weighting": "tfidf"})),
+        ("cmsc-lr", {}, Requirements(features={"weighting": "tfidf"}, unlabelled_text=True)),
+        ("msda", {}, Requirements(features={"weighting": "tfidf"}, unlabelled_text=True)),
+        ("self-training", {"base": "svm"}, Requirements(features={"weighting": "tfidf"}, unlabelled_text=True)),
+        (
+            "self-training",
+            {"base": "svm", "base_settings": {"category": "domain-specific"}},
+            Requirements(features={"weighting": "tfidf"}, unlabelled_text=True, unseen_domains=False),
+        ),
+        (
+            "sped",
+            {},
+            Requirements(
+                features={"weighting": "tfidf", "max_features": 500_000, "ngram_range": (1, 3)}, unlabelled_text=True
+            ),
+        ),
+        ("man-nll", {}, Requirements(devices=(), unlabelled_text=True, private_features=True, **NETWORK)),
+        ("man-nll", {"category": "shared"}, Requirements(devices=(), unlabelled_text=True, **NETWORK)),
+        ("sp", {}, Requirements(devices=(), private_features=True, **NETWORK)),
+        ("mlp", {}, Requirements(devices=(), **NETWORK)),
+        (
+            "mlp",
+            {"category": "domain-specific"},
+            Requirements(
+                devices=(),
+                private_features=True,
+                unseen_domains=False,
+                **{**NETWORK, "shared_features": False},
+            ),
+        ),
+        ("dann", {}, Requirements(devices=(), unlabelled_text=True, **NETWORK)),
+        (
+            "man-nll",
+            {"extractor": "cnn", "dimension": 50},
+            Requirements(
+                featurizer="sequences",
+                devices=("cpu",),
+                unlabelled_text=True,
+                private_features=True,
+                input_dimension=50,
+                **NETWORK,
+            ),
+        ),
+        (
+            "sp",
+            {"extractor": "lstm"},
+            Requirements(featurizer="sequences", devices=(), private_features=True, input_dimension=100, **NETWORK),
+        ),
+    ],
+)
+def test_what_methods_ask_for(name: str, given: dict[str, Any], expected: Requirements):
+    entry = method_entry(name)
+    assert entry.requirements(entry.settings(given)) == expected
+
+
+def test_what_an_ensemble_asks_for_is_what_its_members_do():
+    def asked(*members: Any) -> Requirements:
+        entry = method_entry("ensemble")
+        return entry.requirements(entry.settings({"members": list(members)}))
+
+    mixed = asked("man-nll", "fa-lr")
+    assert mixed.featurizer is None and mixed.unlabelled_text
+    assert [member.method for member in mixed.members] == ["man-nll", "fa-lr"]
+    assert mixed.in_epochs and mixed.is_random and not mixed.shared_features and mixed.unseen_domains
+    linear = asked("lr", {"method": "svm", "settings": {"category": "domain-specific"}})
+    assert not (linear.in_epochs or linear.is_random or linear.unseen_domains)
+    assert asked("man-nll", "dann").shared_features
+
+
+def test_without_settings_the_defaults_are_asked():
+    assert method_entry("cnn").requirements() == method_entry("cnn").requirements(method_entry("cnn").settings({}))
+
+
+def test_a_setting_of_other_methods_is_named_as_theirs():
+    with pytest.raises(ConfigError, match=r"'lam' is a setting of 'asp-mtl', .*, not of 'lr'\."):
+        method_entry("lr").settings({"lam": 0.1})
+
+
+def test_recorded_settings():
+    """All values that were written down, fixed ones too; what has come since stands at its default."""
+    entry = method_entry("man-l2")
+    settings = entry.settings({"lam": 0.1})
+    recorded = settings.model_dump(mode="json")
+    assert entry.recorded_settings(recorded) == settings
+    del recorded["k"], recorded["adversary"]
+    assert entry.recorded_settings(recorded) == settings
+    with pytest.raises(ConfigError, match=r"Invalid settings of 'man-l2':\n  - 'gone' is not a setting"):
+        entry.recorded_settings({**recorded, "gone": 1})

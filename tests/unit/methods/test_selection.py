@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reports import Reports
 from scipy.sparse import csr_matrix
 
 from multidomain.methods.data import Examples
-from multidomain.methods.selection import fit_best, fit_first_good, mean_accuracy
-from multidomain.nn.sparse import SparseMatrix
+from multidomain.methods.selection import dev_accuracy, fit_best, fit_first_good
 
 
 class Trial:
@@ -20,9 +20,10 @@ class Trial:
     def __init__(self, accuracies: Sequence[float], n_dev: int = 10_000, rule: Callable[..., Any] = fit_best):
         self.accuracies = accuracies
         self.all_fitted: list[int] = []
-        self.told: list[tuple[dict[str, Any], float | None]] = []
+        context = Reports()
         candidates = [{"C": i} for i in range(len(accuracies))]
-        self.fitted, self.chosen = rule(candidates, self._fit, self._accuracy, self._tried, n_dev=n_dev)
+        self.fitted, self.chosen = rule(candidates, self._fit, self._accuracy, context, n_dev=n_dev)
+        self.told = context.told
 
     def _fit(self, values: Mapping[str, Any]) -> int:
         self.all_fitted.append(values["C"])
@@ -30,9 +31,6 @@ class Trial:
 
     def _accuracy(self, fitted: int) -> float:
         return self.accuracies[fitted // 10]
-
-    def _tried(self, values: Mapping[str, Any], accuracy: float | None) -> None:
-        self.told.append((dict(values), accuracy))
 
 
 @pytest.mark.parametrize(
@@ -77,13 +75,13 @@ def test_the_rest_is_left_out_when_there_is_no_hope(accuracies: list[float], n_t
 
 
 def rows_of(d: list[int], y: list[int]) -> Examples:
-    return Examples(SparseMatrix(csr_matrix((len(d), 1))), np.array(d), np.array(y))
+    return Examples(csr_matrix((len(d), 1)), np.array(d), np.array(y))
 
 
 def test_accuracy_is_the_mean_over_domains_not_over_rows():
     scores = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [0.0, 1.0, 5.0], [1.0, 0.0, 0.0], [0.2, 0.1, 0.0]])
     dev = rows_of(d=[4, 4, 4, 4, 1], y=[0, 1, 2, 1, 2])  # 3 of 4 right in one domain, 0 of 1 in the other
-    assert mean_accuracy(scores, dev) == pytest.approx((3 / 4 + 0) / 2)
+    assert dev_accuracy(scores, dev) == pytest.approx((3 / 4 + 0) / 2)
 
 
 def test_few_development_rows_say_little_about_what_is_hopeless():

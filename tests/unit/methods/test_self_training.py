@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from reports import Reports
 from scipy.sparse import csr_matrix
 
 from multidomain.errors import ConfigError
-from multidomain.methods.base import Task
+from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples, TrainingData
+from multidomain.methods.history import History
 from multidomain.methods.linear.base import solve_one
 from multidomain.methods.linear.plain import Linear, LinearSettings
 from multidomain.methods.registry import method_entry
 from multidomain.methods.self_training import SelfTraining, SelfTrainingSettings, most_confident
-from multidomain.nn.sparse import SparseMatrix
+from multidomain.methods.task import Task
+from multidomain.nn.sparse import SparseBatch, SparseMatrix
 
 COLUMNS = 4
 
 
-def sparse(x: np.ndarray) -> SparseMatrix:
-    return SparseMatrix(csr_matrix(x))
+def sparse(x: np.ndarray) -> csr_matrix:
+    return csr_matrix(x, dtype=np.float32)
+
+
+def batch(x: np.ndarray | csr_matrix) -> SparseBatch:
+    return SparseMatrix(csr_matrix(x)).all()
 
 
 def make_data(x: np.ndarray, d: np.ndarray, y: np.ndarray, unlabelled: np.ndarray, d_unlabelled: Any) -> TrainingData:
@@ -46,10 +53,6 @@ def random_data(n_classes: int = 2) -> TrainingData:
 
 def make_method(data: TrainingData, **settings: Any) -> SelfTraining:
     return SelfTraining(data.task, SelfTrainingSettings.parse(settings))
-
-
-def untold(*_: Any) -> None:
-    pass
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 1.0])
@@ -82,9 +85,9 @@ class Spy:
         self.fits: list[TrainingData] = []
         fit = Linear.fit
 
-        def noted(model: Linear, data: TrainingData, tried: Any) -> dict[str, Any]:
+        def noted(model: Linear, data: TrainingData, context: FitContext) -> History:
             self.fits.append(data)
-            return fit(model, data, tried)
+            return fit(model, data, context)
 
         monkeypatch.setattr(Linear, "fit", noted)
 
@@ -92,15 +95,15 @@ class Spy:
 def test_rounds(monkeypatch: pytest.MonkeyPatch):
     """Round 0 has the labels alone; round r of R adds the share rho r / R, with the weight omega."""
     data, spy = random_data(), Spy(monkeypatch)
-    told: list[Mapping[str, Any]] = []
+    context = Reports()
     method = make_method(data, base="lr", base_settings={"C": 1.0}, rounds=4, share=0.8, weight=0.3)
-    assert method.fit(data, lambda values, _: told.append(values)) == {"C": 1.0}
-    assert [values["round"] for values in told] == [0, 1, 2, 3, 4]
+    assert method.fit(data, context).chosen == {"C": 1.0}
+    assert [values["round"] for values in context.values] == [0, 1, 2, 3, 4]
     first, *later = spy.fits
     assert first.labelled is data.labelled
     for r, seen in enumerate(later, start=1):
         rows = seen.labelled
-        np.testing.assert_array_equal(rows.x.matrix()[:20].toarray(), data.labelled.x.matrix().toarray())
+        np.testing.assert_array_equal(rows.x[:20].toarray(), data.labelled.x.toarray())
         np.testing.assert_array_equal(rows.y[:20], data.labelled.y)
         np.testing.assert_array_equal(rows.weight, np.r_[np.ones(20), np.full(len(rows) - 20, 0.3)])
         for d in (0, 1):  # 20 unlabelled rows each, of two classes, each share rounded
@@ -114,16 +117,16 @@ def test_a_round_fits_the_base_method_to_its_own_answers():
     data = random_data(3)
     assert set(data.labelled.y) == {0, 1, 2}
     method = make_method(data, base="lr", base_settings={"C": 2.0}, rounds=1, share=1.0, weight=0.4)
-    method.fit(data, untold)
-    x, y = data.labelled.x.matrix().toarray(), data.labelled.y
-    unlabelled = data.text.x.matrix().toarray()[:40]
+    method.fit(data, FitContext())
+    x, y = data.labelled.x.toarray(), data.labelled.y
+    unlabelled = data.text.x.toarray()[:40]
     weight, bias = solve_one("lr", csr_matrix(x), y, None, 3, 2.0)
     answers = (unlabelled @ weight + bias).argmax(axis=1)
     omega = np.r_[np.ones(20), np.full(40, 0.4)]
     again, bias = solve_one("lr", csr_matrix(np.vstack([x, unlabelled])), np.r_[y, answers], omega, 3, 2.0)
     assert np.abs(again - weight).max() > 0.05
     np.testing.assert_allclose(method.base.weight[0], again, atol=2e-3)
-    np.testing.assert_allclose(method.logits(data.text.x.take(np.arange(40)), 1), unlabelled @ again + bias, atol=5e-3)
+    np.testing.assert_allclose(method.logits(batch(data.text.x[:40]), 1), unlabelled @ again + bias, atol=5e-3)
 
 
 @pytest.mark.parametrize("base", ["lr", "ls", "svm", "fa-lr", "fa-svm", "msda"])
@@ -131,13 +134,13 @@ def test_answers_of_next_to_no_weight_leave_the_base_as_it_is(base: str):
     data, entry = random_data(), method_entry(base)
     settings = {"C": 1.0}
     alone = entry.build(data.task, entry.settings(settings))
-    alone.fit(data, untold)
-    x = data.text.x.take(np.arange(60))
+    alone.fit(data, FitContext())
+    x = batch(data.text.x)
     expected = alone.logits(x, 1)
     assert expected.abs().max() > 0.3
     for weight, same in ((1e-7, True), (1.0, False)):
         method = make_method(data, base=base, base_settings=settings, rounds=2, weight=weight)
-        method.fit(data, untold)
+        method.fit(data, FitContext())
         assert torch.allclose(method.logits(x, 1), expected, atol=5e-3) == same
 
 
@@ -158,20 +161,20 @@ def test_words_that_occur_beside_known_ones_are_learnt(base: str):
     settings = {"C": 1.0}
     entry = method_entry(base)
     alone = entry.build(data.task, entry.settings(settings))
-    alone.fit(data, untold)
-    x = sparse(new).take(np.arange(30))
+    alone.fit(data, FitContext())
+    x = batch(new)
     before = alone.logits(x, 1).argmax(dim=1).numpy()
     assert (before == y).mean() == 0.5  # it has never seen these words
     method = make_method(data, base=base, base_settings=settings)
-    method.fit(data, untold)
+    method.fit(data, FitContext())
     np.testing.assert_array_equal(method.logits(x, 1).argmax(dim=1), y)
 
 
 def test_a_domain_without_labels_gets_private_weights():
     data, new, _ = two_domains()
     method = make_method(data, base="fa-lr", base_settings={"C": 1.0})
-    method.fit(data, untold)
-    x = sparse(new).take(np.arange(30))
+    method.fit(data, FitContext())
+    x = batch(new)
     assert (method.logits(x, 1) - method.logits(x, None)).abs().max() > 0.1
 
 
@@ -179,8 +182,8 @@ def test_a_domain_without_labels_gets_private_weights():
 def test_a_base_that_is_not_fitted_at_once_is_refused(base: str):
     with pytest.raises(
         ConfigError,
-        match=r"Self-training needs a base method that is fitted at once, such as 'fa-lr' or 'svm', and "
-        rf"'{base}' is not\. Choose another 'base'\.$",
+        match=r"Self-training needs a base method that does not learn in epochs, such as 'fa-lr' or 'svm', and "
+        rf"'{base}' is none\. Choose another 'base'\.$",
     ):
         make_method(random_data(), base=base)
 
@@ -198,9 +201,9 @@ def test_no_unlabelled_text_is_refused():
     with pytest.raises(
         ConfigError,
         match=r"^Self-training learns from unlabelled text, and there is none\. Give some "
-        r"\(a row without a label is enough\), or train 'lr'\.$",
+        r"\(a row without a label is enough\), or use method='lr'\.$",
     ):
-        make_method(data, base="lr").fit(data, untold)
+        make_method(data, base="lr").fit(data, FitContext())
 
 
 def test_weights_reach_the_solver_of_the_base():
@@ -209,10 +212,7 @@ def test_weights_reach_the_solver_of_the_base():
     model = Linear(data.task, LinearSettings())
     once = data.labelled
     heavy = Examples(once.x, once.d, once.y, np.r_[2.0, np.ones(19)])
-    twice = once.where(np.r_[0, np.arange(20)])
-    results = [
-        model.solve(TrainingData(data.task, data.classes, rows, data.text, data.dev, data.text_has_label), {"C": 1.0})
-        for rows in (heavy, twice, once)
-    ]
+    twice = once.select(np.r_[0, np.arange(20)])
+    results = [model.solve(replace(data, labelled=rows), {"C": 1.0}, FitContext()) for rows in (heavy, twice, once)]
     np.testing.assert_allclose(results[0].weight, results[1].weight, atol=1e-4)
     assert np.abs(results[0].weight - results[2].weight).max() > 1e-3

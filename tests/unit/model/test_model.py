@@ -14,12 +14,13 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from multidomain.errors import DataError, ModelError, MultidomainError, MultidomainWarning
+from multidomain.errors import DataError, ModelError, MultidomainError, MultidomainWarning, StorageError
 from multidomain.features.ngrams import NgramFeaturizer
-from multidomain.methods.base import Task
 from multidomain.methods.registry import method_entry
-from multidomain.model import model as model_module
-from multidomain.model.model import Model, is_model_folder
+from multidomain.methods.task import Task
+from multidomain.model import storage
+from multidomain.model.model import Model
+from multidomain.model.storage import is_model_folder
 
 TEXTS = [
     "a good red book",
@@ -52,6 +53,12 @@ def make_model(
     return Model(name, method, features, ("bad", "fair", "good"))
 
 
+def assert_same_answers(loaded: Model, model: Model, documents: Any = TEXTS, domains: list[str] | None = None) -> None:
+    """Numbers that are read from a file stand elsewhere in memory, and a sum may then begin elsewhere."""
+    expected = model.predict_proba(documents, domains)
+    np.testing.assert_allclose(loaded.predict_proba(documents, domains), expected, rtol=1e-5, atol=1e-7)
+
+
 # --- prediction -------------------------------------------------------------------------------------------
 
 
@@ -77,7 +84,7 @@ def test_an_unlabelled_domain_and_none_are_answered_from_the_shared_features():
     p = model.predict_proba(TEXTS, ["kitchen"] * 7)
     np.testing.assert_array_equal(p, model.predict_proba(TEXTS, [None] * 7))
     np.testing.assert_array_equal(p, model.predict_proba(TEXTS))
-    shared = torch.from_numpy(model.shared_features(TEXTS))
+    shared = torch.from_numpy(model.shared_features(model.encode(TEXTS)))
     with torch.inference_mode():
         expected = model.method.C(torch.cat([shared, torch.zeros(7, 4)], dim=1)[None])[0].softmax(-1)
     np.testing.assert_allclose(p, expected, rtol=1e-5, atol=1e-6)
@@ -93,6 +100,17 @@ def test_an_unknown_domain_is_answered_likewise_and_said():
         p = model.predict_proba(TEXTS, ["music", "games", *["music"] * 5])
     assert len(caught) == 2, "once for each name"
     np.testing.assert_array_equal(p, model.predict_proba(TEXTS))
+
+
+def test_what_is_said_about_domains_is_returned_with_their_codes():
+    """Once for each name, with a kind that programs can tell; a document without a domain is not unexpected."""
+    names = ["kitchen", "books", "BOOKS", None, "zoo", "zoo", None]
+    resolved = make_model().resolve_domains(names, 7)
+    assert resolved.codes.tolist() == [1, 0, 0, None, None, None, None]
+    said = {note.kind: str(note) for note in resolved.notes}
+    assert list(said) == ["other-spelling", "no-domain", "unknown-domain"]
+    assert said["no-domain"].startswith("No domain given: answered from the shared features alone. Known domains:")
+    assert [note.kind for note in resolved.unexpected] == ["other-spelling", "unknown-domain"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +183,7 @@ def test_vectors():
 
 def test_a_domain_specific_model_refuses_what_it_does_not_know():
     model = make_model("mlp", category="domain-specific")
-    assert model.shared_features(TEXTS) is None
+    assert model.shared_features(model.encode(TEXTS)) is None
     assert model.predict(TEXTS[:1], ["books"]).shape == (1,)
     with pytest.raises(DataError, match="A domain-specific model knows nothing about a domain"):
         model.predict(TEXTS)
@@ -197,10 +215,11 @@ def test_a_saved_model_predicts_identically(weighting: str, name: str, settings:
     assert is_model_folder(tmp_path / "new" / "model")
     loaded = Model.load(tmp_path / "new" / "model")
     domains = ["books" if domain is None else domain for domain in DOMAINS]
-    np.testing.assert_array_equal(loaded.predict_proba(TEXTS, domains), model.predict_proba(TEXTS, domains))
+    assert_same_answers(loaded, model, TEXTS, domains)
     if settings.get("category") != "domain-specific":
-        np.testing.assert_array_equal(loaded.predict_proba(TEXTS), model.predict_proba(TEXTS))
-        np.testing.assert_array_equal(loaded.shared_features(TEXTS), model.shared_features(TEXTS))
+        assert_same_answers(loaded, model)
+        found, expected = loaded.shared_features(loaded.encode(TEXTS)), model.shared_features(model.encode(TEXTS))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert (loaded.method_name, loaded.classes, loaded.domains) == (name, model.classes, model.domains)
     assert loaded.method.settings == model.method.settings
     assert loaded.method.task == model.method.task
@@ -214,7 +233,7 @@ def test_a_saved_model_of_vectors_predicts_identically(tmp_path: Path):
     model = make_model(weighting="raw", texts=False)
     model.save(tmp_path)
     x = csr_matrix(np.random.default_rng(0).normal(size=(5, 6)))
-    np.testing.assert_array_equal(Model.load(tmp_path).predict_proba(x), model.predict_proba(x))
+    assert_same_answers(Model.load(tmp_path), model, x)
 
 
 def test_a_loaded_model_can_be_saved_again_also_in_its_own_folder(tmp_path: Path):
@@ -224,7 +243,7 @@ def test_a_loaded_model_can_be_saved_again_also_in_its_own_folder(tmp_path: Path
     loaded.save(tmp_path / "b")
     loaded.save(tmp_path / "a")
     for folder in ("a", "b"):
-        np.testing.assert_array_equal(Model.load(tmp_path / folder).predict_proba(TEXTS), model.predict_proba(TEXTS))
+        assert_same_answers(Model.load(tmp_path / folder), model)
 
 
 def test_names_and_words_of_all_scripts_survive(tmp_path: Path):
@@ -242,7 +261,16 @@ def test_a_new_model_replaces_the_old_one_and_its_files(tmp_path: Path):
     after = {path.name for path in tmp_path.iterdir()}
     assert len(before) == len(after) == 3
     assert before & after == {"model.json"}
-    np.testing.assert_array_equal(Model.load(tmp_path).predict_proba(TEXTS), other.predict_proba(TEXTS))
+    assert_same_answers(Model.load(tmp_path), other)
+
+
+@pytest.mark.parametrize("kind", ["bags", None], ids=str)
+def test_features_of_earlier_versions_are_read(kind: str | None, tmp_path: Path):
+    """They were called bags, and before there were others, nothing."""
+    model = make_model(weighting="tfidf")
+    model.save(tmp_path)
+    change_features(tmp_path, lambda settings: settings.update(kind=kind) if kind else settings.pop("kind"))
+    assert_same_answers(Model.load(tmp_path), model)
 
 
 def test_other_files_in_the_folder_are_left_alone(tmp_path: Path):
@@ -275,9 +303,9 @@ def test_a_save_that_stops_in_the_middle_leaves_the_old_model(at: int, tmp_path:
         patched.setattr(Path, "replace", crashing)
         with pytest.raises(Crash):
             new.save(tmp_path)
-    np.testing.assert_array_equal(Model.load(tmp_path).predict_proba(TEXTS), old.predict_proba(TEXTS))
+    assert_same_answers(Model.load(tmp_path), old)
     new.save(tmp_path)  # and then it goes through
-    np.testing.assert_array_equal(Model.load(tmp_path).predict_proba(TEXTS), new.predict_proba(TEXTS))
+    assert_same_answers(Model.load(tmp_path), new)
     assert len(list(tmp_path.iterdir())) == 3, "something was left behind"
 
 
@@ -304,13 +332,13 @@ def test_disk_full_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.Monk
         Path(path).write_bytes(b"half of it")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(model_module, "save_file", full)
+    monkeypatch.setattr(storage, "save_file", full)
     with pytest.raises(
-        ModelError, match=r"No space left on the disk while writing .*What was there before is unchanged"
+        StorageError, match=r"No space left on the disk while writing .*What was there before is unchanged"
     ):
         make_model(seed=1).save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
-    np.testing.assert_array_equal(Model.load(tmp_path).predict_proba(TEXTS), old.predict_proba(TEXTS))
+    assert_same_answers(Model.load(tmp_path), old)
 
 
 # --- folders that cannot be used --------------------------------------------------------------------------
@@ -374,7 +402,7 @@ def test_a_folder_with_something_else_in_it(tmp_path: Path):
 def test_a_manifest_that_is_cut_short_or_damaged(content: bytes, saved: Path):
     (saved / "model.json").write_bytes(content)
     with pytest.raises(
-        ModelError, match=r"model\.json is cut short or damaged\. Copy the model again, or train it anew\."
+        ModelError, match=r"model\.json is cut short or damaged\. Copy the model again, or train it again\."
     ):
         Model.load(saved)
 
@@ -404,7 +432,7 @@ def test_a_format_version_that_is_none(version: Any, saved: Path):
 
 
 def test_a_newer_format(saved: Path):
-    newer = model_module.FORMAT_VERSION + 1
+    newer = storage.FORMAT_VERSION + 1
     change_manifest(saved, lambda m: m.update(format_version=newer, multidomain="9.1"), seal=True)
     with pytest.raises(
         ModelError,

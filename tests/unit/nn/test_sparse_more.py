@@ -1,4 +1,4 @@
-"""Blocks of rows, dense rows and the way back to scipy, against dense indexing."""
+"""Blocks of rows, dense rows and all rows, against dense indexing."""
 
 from __future__ import annotations
 
@@ -66,26 +66,27 @@ def test_no_rows_are_dense_too():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_matrix_is_what_was_given(dtype: torch.dtype):
-    matrix = SparseMatrix(csr_matrix(example()), dtype=dtype).matrix()
-    assert isinstance(matrix, csr_matrix)
-    assert matrix.shape == (6, 5)  # the empty last row and column too
-    assert matrix.nnz == 7
-    assert matrix.dtype == torch.empty(0, dtype=dtype).numpy().dtype
-    np.testing.assert_array_equal(matrix.toarray(), example())
+def test_all_rows_are_what_was_given(dtype: torch.dtype):
+    rows = SparseMatrix(csr_matrix(example()), dtype=dtype).all()
+    assert len(rows) == 6  # the empty last row too
+    assert len(rows.value) == 7
+    assert rows.value.dtype == dtype
+    np.testing.assert_array_equal(rows.to_dense(5), example())
 
 
-def test_matrix_of_no_rows():
-    assert SparseMatrix(csr_matrix((0, 4))).matrix().shape == (0, 4)
+def test_all_of_no_rows():
+    rows = SparseMatrix(csr_matrix((0, 4))).all()
+    assert len(rows) == 0
+    assert rows.to_dense(4).shape == (0, 4)
 
 
-def test_matrix_and_rows_agree_for_any_matrix():
+def test_all_and_some_rows_agree_for_any_matrix():
     for seed in range(20):
         random = np.random.default_rng(seed)
         shape = random.integers(1, 9, size=2)
         matrix = random.normal(size=shape) * (random.random(shape) < 0.4)
         rows = SparseMatrix(csr_matrix(matrix), dtype=torch.float64)
-        np.testing.assert_array_equal(rows.matrix().toarray(), matrix)
+        np.testing.assert_array_equal(rows.all().to_dense(shape[1]), matrix)
         wanted = random.integers(shape[0], size=5)
         np.testing.assert_array_equal(rows.take(wanted).to_dense(shape[1]), matrix[wanted])
 
@@ -95,7 +96,16 @@ def test_a_column_that_is_named_twice_is_added_up():
     assert rows.take(np.array([0])).to_dense(3).tolist() == [[2.0, 0.0, 4.0]]
 
 
-def test_the_matrix_is_a_copy():
-    rows = SparseMatrix(csr_matrix((np.array([1.0, 2.0]), [2, 0], [0, 2]), shape=(1, 3)))
-    rows.matrix().sort_indices()
-    assert rows.matrix().toarray().tolist() == [[2.0, 0.0, 1.0]]
+def test_the_order_within_a_row_is_kept():
+    """It is the order of the words in a token sequence."""
+    rows = SparseMatrix(csr_matrix((np.ones(4), [2, 0, 2, 1], [0, 3, 4]), shape=(2, 3)))
+    for batch in (rows.all(), rows.take(np.array([0, 1]))):
+        assert batch.index.tolist() == [2, 0, 2, 1]
+        assert batch.offset.tolist() == [0, 3, 4]
+
+
+def test_sorting_the_given_matrix_later_changes_nothing():
+    matrix = csr_matrix((np.array([1.0, 2.0]), [2, 0], [0, 2]), shape=(1, 3))
+    rows = SparseMatrix(matrix)
+    matrix.sort_indices()
+    assert rows.all().to_dense(3).tolist() == [[2.0, 0.0, 1.0]]

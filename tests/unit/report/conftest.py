@@ -10,18 +10,19 @@ import pytest
 from typer.testing import CliRunner
 
 from multidomain.cli import main as cli
-from multidomain.errors import NoDevelopmentRows
 
-SMALL = ["--method", "man-nll", "--set", "hidden=16", "--set", "lr=0.01", "--epochs", "3", "--seed", "1"]
+SMALL = ["--method", "man-nll", "--set", "hidden=16", "--set", "lr=0.01", "--max-epochs", "3", "--seed", "1"]
 HOSTILE = ("<b>x</b>", 'a "quoted" & b', "</td><script>alert(1)</script>")
 CLASSES = {"good": "great", "<i>bad</i>": "awful", "so & so": "plain"}
 
 
-def train(folder: Path, data: object, *arguments: object) -> Path:
+def train(folder: Path, data: object, *arguments: object, warning: str = "") -> Path:
     result = CliRunner().invoke(
         cli.app, ["train", str(data), "-o", str(folder), *map(str, arguments)], catch_exceptions=False
     )
     assert result.exit_code == 0, result.output
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert [line[len("warning: ") :][: len(warning)] for line in warnings] == ([warning] if warning else [])
     return folder
 
 
@@ -38,7 +39,7 @@ def man(place: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def fitted(place: Path) -> Path:
-    """A method that is fitted at once: no epochs, no features."""
+    """A method that does not learn in epochs and has no features."""
     return train(place / "fitted", "demo", "--method", "fa-lr")
 
 
@@ -51,7 +52,8 @@ def specific(place: Path) -> Path:
 @pytest.fixture(scope="session")
 def joined_models(place: Path) -> Path:
     """An ensemble, whose log tells of epochs and of values tried."""
-    return train(place / "joined", "demo", "--method", "ensemble", "--set", "members=man-nll,fa-lr", "--epochs", "2")
+    members = ["--set", "members=man-nll,fa-lr"]
+    return train(place / "joined", "demo", "--method", "ensemble", *members, "--max-epochs", "2")
 
 
 def write_texts(path: Path, rows: list[list[str]], header: list[str]) -> Path:
@@ -86,8 +88,7 @@ def unscored(place: Path) -> Path:
         label, word = (("good", "great"), ("bad", "awful"))[number // 4 % 2]
         rows.append([f"{word} {number}", label if part == "train" else "", domain, part])
     data = write_texts(place / "u.csv", rows, ["text", "label", "domain", "split"])
-    with pytest.warns(NoDevelopmentRows):
-        return train(place / "unscored", data, *SMALL)
+    return train(place / "unscored", data, *SMALL, warning="The dev set has no labelled rows")
 
 
 @pytest.fixture(scope="session")
@@ -102,4 +103,4 @@ def vectors(place: Path) -> Path:
             values = random.normal(size=4).round(3) + np.array([label, 0, 0, 0])
             lines.append(f"{label} " + " ".join(f"{i}:{value}" for i, value in enumerate(values, start=1)))
         (place / "vectors-data" / f"{domain}.svmlight").write_text("\n".join(lines) + "\n")
-    return train(place / "vectors", place / "vectors-data", "--features", "raw", *SMALL)
+    return train(place / "vectors", place / "vectors-data", "--weighting", "raw", *SMALL)

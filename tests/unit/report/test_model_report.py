@@ -229,7 +229,8 @@ def test_the_surest_mistakes_come_first(man: Path, man_page: str) -> None:
         surest = sorted(wrong, key=lambda row: -row["sure"])[:5]
         assert len(surest) == 5
         assert items == [
-            f"{row['text']}{row['label']} answered as {row['answer']}, {shown(row['sure'])} sure · line {row['line']}"
+            f"{row['text']}{row['label']} predicted as {row['answer']}, confidence {shown(row['sure'])}"
+            f" · line {row['line']}"
             for row in surest
         ]
 
@@ -251,8 +252,8 @@ def test_texts_and_names_that_are_markup_are_shown_and_not_obeyed(hostile: Path)
 def test_a_domain_without_any_label_is_said_to_be_unknown(hostile: Path) -> None:
     run = ModelFolder.read(hostile)
     said = " ".join(verdict(run))
-    assert "on average over the 3 scored domains of hostile" in said
-    assert "How good it is in mute is not known: no test row there has a label." in said
+    assert "the mean over the 3 scored domains of hostile" in said
+    assert "Accuracy in mute is unknown: no test row there has a label." in said
     assert Parsed(model_page(run)).table("data", "Rows")["mute"][0] == "none"
 
 
@@ -272,8 +273,8 @@ def test_learning_curves_mark_the_epoch_that_was_kept(man: Path, man_page: str) 
     section = Parsed(man_page).section("training")
     charts = [figure for figure in section.all("figure") if figure.all("svg")]
     names = {text.text for chart in charts for text in chart.all("text") if text.attributes.get("class") == "name"}
-    assert {"development accuracy", "J_C", "J_D", "J_Fs"} <= names
-    assert f"D names the right domain (dashed: chance {shown(0.25)})" in names
+    assert {"dev accuracy", "J_C", "J_D", "J_Fs"} <= names
+    assert f"accuracy of D (dashed: chance {shown(0.25)})" in names
     assert all(f"kept: epoch {kept}" in chart.text for chart in charts) and len(charts) == 5
     log = [json.loads(line) for line in (man / "log.jsonl").read_text().splitlines()]
     table = Parsed(man_page).table("training", "Epochs")
@@ -283,7 +284,7 @@ def test_learning_curves_mark_the_epoch_that_was_kept(man: Path, man_page: str) 
 
 def test_a_method_that_is_fitted_at_once_shows_what_it_tried(fitted: Path) -> None:
     parsed = Parsed(page_of(fitted))
-    table, log = parsed.table("training", "Values tried"), (fitted / "log.jsonl").read_text().splitlines()
+    table, log = parsed.table("training", "Hyperparameters tried"), (fitted / "log.jsonl").read_text().splitlines()
     chosen = metrics_of(fitted)["result"]["chosen"]["C"]
     assert len(table) - 1 == len(log)
     assert [name for name, line in table.items() if line[-1] == "chosen"] == [f"{chosen:.4g}"]
@@ -298,7 +299,7 @@ def test_an_ensemble_shows_what_each_member_chose(joined_models: Path) -> None:
     assert members["1 man-nll"] == [f"epoch = {chosen['1 man-nll']['epoch']}"]
     assert members["2 fa-lr"] == [f"C = {chosen['2 fa-lr']['C']:.4g}"]
     assert "1 man-nll was trained for 2 epochs" in parsed.section("training").text
-    assert len(parsed.table("training", "Values tried")) > 5
+    assert len(parsed.table("training", "Hyperparameters tried")) > 5
 
 
 def test_values_that_are_not_finite_are_left_out_of_the_curves(man: Path, tmp_path: Path) -> None:
@@ -318,9 +319,9 @@ def test_the_adversary_is_told_in_words_and_bars(man: Path, man_page: str, tmp_p
     section = Parsed(man_page).section("adversary")
     found = metrics_of(man)["result"]
     after, before = found["invariance"], found["invariance_before"]
-    assert f"names the domain of held-out rows in {shown(after['accuracy'])} of cases" in section.text
+    assert f"predicts the domain of held-out rows with {shown(after['accuracy'])} accuracy" in section.text
     assert f"{before['nats']:.3f} nats" in section.text and f"{after['nats']:.3f} nats" in section.text
-    assert "--set lam=0" in section.text
+    assert "a run without the adversary (for MAN: lam = 0)" in section.text
     bars = [rect for rect in section.all("rect") if rect.all("title")]
     assert len(bars) == 4
     assert float(bars[2].attributes["width"] or 0) == pytest.approx(320 * before["accuracy"], abs=0.1)
@@ -330,7 +331,7 @@ def test_the_adversary_is_told_in_words_and_bars(man: Path, man_page: str, tmp_p
         metrics["result"]["invariance_before"] |= {"nats": 0.2}
 
     told = Parsed(new_page(altered(man, tmp_path, apart))).section("adversary").text
-    assert "the shared features still show the domain" in told and "further apart, from 0.200 to 1.200 nats" in told
+    assert "the shared features still reveal the domain" in told and "further apart, from 0.200 to 1.200 nats" in told
 
 
 def test_features_are_shown_in_four_panels(man_page: str) -> None:
@@ -370,10 +371,10 @@ def test_what_is_missing_gives_a_sentence(fitted: Path, specific: Path, unscored
     assert parsed.table("accuracy")["books"][-2] == "–"
 
     parsed = Parsed(page_of(unscored))
-    assert "cannot be said: no test row of u has a label" in parsed.root.all("header")[0].text
+    assert "is unknown: no test row of u has a label" in parsed.root.all("header")[0].text
     for section in ("accuracy", "confusion", "calibration", "mistakes"):
         assert "Not measured: no test row has a label." in parsed.section(section).text
-    assert "the last, since there are no development rows" in parsed.section("training").text
+    assert "the last, since there is no dev set" in parsed.section("training").text
     assert "label not known" in parsed.section("features").text
 
     parsed = Parsed(page_of(vectors))
@@ -392,11 +393,11 @@ def test_the_verdict_follows_the_figures(man: Path, tmp_path: Path) -> None:
             score["shared_accuracy"] = 0.7 if had else score["accuracy"]
 
     said = " ".join(verdict(ModelFolder.read(altered(man, tmp_path, change))))
-    assert f"right in {shown(0.775)} of cases, on average over the 4 domains of demo and measured on 240 test" in said
+    assert f"reaches {shown(0.775)} accuracy, the mean over the 4 domains of demo, measured on 240 test" in said
     assert f"best in books ({shown(0.9)}) and worst in shoes ({shown(0.55)})." in said
-    assert f"no labels of shoes, where it reaches {shown(0.55)}; where it had labels it reaches {shown(0.85)}." in said
-    assert f"it reaches {shown(0.7)} in domains with labels: each domain's own part adds 15.0 points." in said
-    assert f"would be right in {shown(0.5)}; shoes is not clearly above that." in said
+    assert f"no labels of shoes, where accuracy is {shown(0.55)}; in domains with labels it is {shown(0.85)}." in said
+    assert f"it reaches {shown(0.7)} in domains with labels: the private parts add 15.0 points." in said
+    assert f"baseline reaches {shown(0.5)}; shoes is not clearly above that." in said
 
 
 @pytest.mark.parametrize(
@@ -414,7 +415,7 @@ def test_the_verdict_compares_with_the_most_frequent_class(
 
 
 @pytest.mark.parametrize(
-    ("sure", "expected"), [(0.99, "It is too sure"), (0.3, "It is less sure"), (None, "about what")]
+    ("sure", "expected"), [(0.99, "It is overconfident"), (0.3, "It is underconfident"), (None, "well calibrated")]
 )
 def test_the_verdict_says_whether_confidence_is_deserved(man: Path, sure: float | None, expected: str) -> None:
     run = ModelFolder.read(man)

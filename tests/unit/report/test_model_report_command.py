@@ -29,12 +29,12 @@ def test_the_command_refuses_what_is_no_model(run: Run, man: Path, tmp_path: Pat
     (tmp_path / "empty").mkdir()
     for folder, what in (("empty", r"holds neither a model \(model.json\) nor records \(table1"), ("none", "does not")):
         code, _, error = run("report", tmp_path / folder)
-        assert code == 2 and re.search(what, error) and "Name the folder of a trained model" in error
+        assert code == 2 and re.search(what, error) and "Give the folder of a trained model" in error
     (tmp_path / "empty" / "table1.jsonl").write_text("")
     code, _, error = run("report", tmp_path / "empty")
-    assert code == 2 and "must be named, as in: multidomain report" in error
+    assert code == 2 and "needs an output file: multidomain report" in error
     code, _, error = run("report", man, "-o", tmp_path / "report.pdf")
-    assert code == 2 and "is one HTML file: name it as report.html" in error
+    assert code == 2 and "is one HTML file: give a name such as report.html" in error
 
 
 def damage(name: str, content: str | None) -> Callable[[Path], None]:
@@ -65,19 +65,20 @@ def another_method(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
-        (damage("metrics.json", None), r"metrics\.json is missing: the training has not ended"),
+        (damage("metrics.json", None), r"metrics\.json is missing: training has not finished"),
         (damage("metrics.json", "{"), r"metrics\.json is damaged"),
-        (damage("metrics.json", "{}"), r"metrics\.json cannot be used: 'data': field required.*another version"),
-        (damage("log.jsonl", None), r"log\.jsonl does not tell of the 3 epochs in metrics\.json"),
+        (damage("metrics.json", "{}"), r"metrics\.json is damaged"),
+        (damage("metrics.json", '{"settings": {}}'), r"metrics\.json cannot be used: 'data': field required.*another"),
+        (damage("log.jsonl", None), r"log\.jsonl does not hold the 3 epochs of metrics\.json"),
         (damage("log.jsonl", "{}\n"), r"log\.jsonl is damaged"),
         (damage("log.jsonl", '{"epoch": 1'), r"log\.jsonl is damaged"),
-        (damage("held_out.jsonl", None), r"does not hold the answers to its held-out rows"),
+        (damage("held_out.jsonl", None), r"does not hold the predictions for its held-out rows"),
         (damage("held_out.jsonl", "[]\n"), r"held_out\.jsonl or held_out\.safetensors is damaged"),
         (damage("held_out.safetensors", "x"), r"held_out\.jsonl or held_out\.safetensors is damaged"),
         (damage("model.json", "{}"), r"model\.json is cut short or damaged"),
-        (cut_answers, r"does not fit the model beside it|holds other test rows than metrics\.json has scored"),
-        (strange_label, r"held_out\.jsonl or held_out\.safetensors does not fit the model beside it"),
-        (another_method, r"metrics\.json is of another run than the model beside it"),
+        (cut_answers, r"does not match the model beside it|and metrics\.json disagree on the test rows"),
+        (strange_label, r"held_out\.jsonl or held_out\.safetensors does not match the model beside it"),
+        (another_method, r"metrics\.json is from a different run than the model beside it"),
     ],
 )
 def test_a_damaged_folder_is_refused_and_the_old_report_stays(

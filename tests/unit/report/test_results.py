@@ -21,7 +21,7 @@ from multidomain.experiments.recipes import Recipe, Row
 from multidomain.experiments.records import Record, pack
 from multidomain.experiments.runner import Run, planned_runs
 from multidomain.experiments.significance import paired_test
-from multidomain.methods.base import FittedMethod
+from multidomain.methods.base import Method
 from multidomain.methods.registry import METHODS, MethodEntry
 from multidomain.report.tables import results as results_module
 from multidomain.report.tables.files import write_report
@@ -35,7 +35,7 @@ ROWS = 20
 SP, MAN = "shared-private/SP-MLP", "shared-private/MAN-NLL-SP-MLP"
 
 
-class Linear(FittedMethod):
+class Linear(Method):
     """A method without randomness, of which only the name is needed."""
 
     settings_type = METHODS["mlp"].method.settings_type
@@ -43,8 +43,8 @@ class Linear(FittedMethod):
 
 @pytest.fixture(autouse=True)
 def linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = MethodEntry("linear", "", "", Linear, uses_unlabelled_text=False)
-    monkeypatch.setitem(METHODS, "linear", entry)
+    METHODS.find("mlp")  # what registers by itself comes first
+    monkeypatch.setitem(METHODS._entries, "linear", MethodEntry("linear", "", "", Linear))
 
 
 def row(category: str, system: str, method: str, seeds: int = 3, note: str = "") -> Row:
@@ -66,7 +66,7 @@ RECIPES = {
 
 def record(run: Run, right: dict[str, int] | int, **others: Any) -> Record:
     """A record in which the first so many of each domain's rows are answered correctly."""
-    domains = [run.place["target"]] if "target" in run.place else DOMAINS
+    domains = [run.spec["target"]] if "target" in run.spec else DOMAINS
     counts = right if isinstance(right, dict) else dict.fromkeys(domains, right)
     truth = np.arange(ROWS) % 2
     answers = {name: np.where(np.arange(ROWS) < counts[name], truth, 1 - truth) for name in domains}
@@ -101,7 +101,7 @@ def table2() -> list[Record]:
     made = []
     for of_row in RECIPES["table2"].rows:
         for run in runs_of("table2", of_row):
-            oracle, train = run.place["selection"] == "oracle", run.place["target_text"] == "train"
+            oracle, train = run.spec["selection"] == "oracle", run.spec["target_text"] == "train"
             made.append(record(run, 12 + 3 * oracle + 2 * train + (run.seed or 0) % 3))
     return made
 
@@ -197,7 +197,7 @@ def with_setting(old: Record, part: str, name: str, value: Any) -> Record:
     ],
     ids=["setting", "setting that is gone", "row", "no seed", "fold"],
 )
-def test_stale_records_are_left_out(stale: Any):
+def test_stale_records_are_without_word(stale: Any):
     records = table1()
     usual = of_table1(records)
     late = [stale(record(run, 0)) for run in runs_of("table1", SP_ROW, [3])]
@@ -207,8 +207,8 @@ def test_stale_records_are_left_out(stale: Any):
 
 
 def test_whether_a_record_has_a_seed_must_fit_its_row():
-    seeded = [record(Run("table1", FA_ROW, 1, run.place), 0) for run in runs_of("table1", FA_ROW)]
-    unseeded = [record(Run("table1", SP_ROW, None, run.place), 0) for run in runs_of("table1", SP_ROW, [1])]
+    seeded = [record(Run("table1", FA_ROW, 1, run.spec), 0) for run in runs_of("table1", FA_ROW)]
+    unseeded = [record(Run("table1", SP_ROW, None, run.spec), 0) for run in runs_of("table1", SP_ROW, [1])]
     table = of_table1([*table1(), *seeded, *unseeded])
     assert table.records.stale == 10
     assert system(table, FA_ROW.name).seeds == (None,) and system(table, SP).seeds == (1, 2, 3)
@@ -223,7 +223,7 @@ def test_a_record_from_before_a_setting_existed_counts():
     assert len(table.variants[0].systems) == 4
 
 
-def test_records_of_other_data_than_the_last_are_left_out():
+def test_records_of_other_data_than_the_last_are_without_word():
     other = {"name": "amazon", "sha256": "e" * 64}
     late = [record(run, 10, data=other) for run in runs_of("table1", SP_ROW, [1])]
     table = of_table1([*table1(), *late])
@@ -240,7 +240,7 @@ def test_a_seed_that_lacks_a_fold_does_not_count(folder: Path, tmp_path: Path):
     write(folder / "table1.jsonl", records)
     write_report(folder, tmp_path / "r.md")
     page = (tmp_path / "r.md").read_text(encoding="utf-8")
-    assert f"- incomplete: 1 seed left out: {SP} seed 2 (4 of 5 runs)." in page
+    assert f"- incomplete: 1 seed dropped: {SP} seed 2 (4 of 5 runs)." in page
     assert "| 2 of 3 |" in page
 
 
@@ -382,7 +382,7 @@ def test_a_table_without_a_complete_row_says_so(folder: Path, tmp_path: Path):
     write(folder / "table2.jsonl", table2()[:2])
     write_report(folder, tmp_path / "r.md")
     page = (tmp_path / "r.md").read_text(encoding="utf-8")
-    assert "No row has all runs of a seed yet: go on with `multidomain reproduce table2`." in page
+    assert "No row has all runs of a seed yet: resume with `multidomain reproduce table2`." in page
     assert not (tmp_path / "r_table2.tex").exists()
 
 
@@ -394,7 +394,7 @@ def test_errors_say_what_to_do(folder: Path, tmp_path: Path):
         load_results(tmp_path / "empty")
     (folder / "table2.jsonl").unlink()
     write(folder / "table1.jsonl", [with_setting(table1()[0], "training", "batch_size", 9), *table1()[1:4]])
-    with pytest.raises(DataError, match=r"4 records, but no row .* 1 seed incomplete, 1 record of other settings"):
+    with pytest.raises(DataError, match=r"4 records, but no row .* 1 seed incomplete, 1 record with other settings"):
         load_results(folder)
     with pytest.raises(ConfigError, match="A report is a Markdown file"):
         write_report(folder, tmp_path / "report.tex")

@@ -22,7 +22,7 @@ HEADING = "\n## On new splits\n"
 def on_split(table: str, seed: int) -> list[Record]:
     """All runs of a table on a new split; one seed of each row."""
     runs = planned_runs(table, RECIPES[table].on_split(seed), (), [1])
-    return [record(run, RIGHT[run.row.system] - (run.place.get("selection") == "oracle")) for run in runs]
+    return [record(run, RIGHT[run.row.system] - (run.spec.get("selection") == "oracle")) for run in runs]
 
 
 def page(folder: Path) -> str:
@@ -111,7 +111,7 @@ def test_what_is_incomplete_is_named(folder: Path) -> None:
     late = [r for r in on_split("table1", 4) if not (r["system"] == "SP-MLP" and r["fold"] == 4)]
     write(folder / "table1-split4.jsonl", late)
     section = page(folder).split(HEADING)[1]
-    assert f"- incomplete: 1 seed left out: {SP} seed 1 (4 of 5 runs)." in section
+    assert f"- incomplete: 1 seed dropped: {SP} seed 1 (4 of 5 runs)." in section
     assert [cells[1] for cells in lines(section.split("\n## ")[0])] == ["FA-LR", "MAN-NLL-SP-MLP", "MLP"]
 
 

@@ -24,25 +24,21 @@ import pytest
 import torch
 
 from multidomain.cli import main as cli
-from multidomain.cli import train as train_command
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split, cross_validation, holdout_split
 from multidomain.errors import ConfigError
+from multidomain.methods.history import Epoch
 from multidomain.methods.registry import METHODS, RECOMMENDED, method_entry
 from multidomain.runs import auto as choosing
-from multidomain.runs.auto import (
-    Candidate,
-    AutoChoice,
-    AutoSettings,
-    choose_method,
-    keep_choice,
-    read_choice,
-    remembered_choice,
-)
-from multidomain.runs.config import TrainConfig, merged, template
-from multidomain.training.callbacks import Epoch, Callback
-from multidomain.training.train import RunSettings, train_model
+from multidomain.runs import train as running
+from multidomain.runs.auto import choose_method, is_choice_for
+from multidomain.runs.choice import AutoChoice, Candidate
+from multidomain.runs.config import AutoSettings, TrainConfig, merged, template
+from multidomain.runs.folder import RunFolder
+from multidomain.training.callbacks import Callback
+from multidomain.training.settings import RunSettings
+from multidomain.training.train import train_model
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -50,7 +46,7 @@ DEMO = load_corpus("demo").thinned(30)
 CORPUS = DEMO.select((DEMO.domains != "kitchen") | (np.arange(len(DEMO)) % 4 < 2))  # domains of different size
 SPLIT = holdout_split(CORPUS)
 TARGET = SPLIT.hide_labels(CORPUS, ["shoes"])
-SETTINGS = RunSettings(method="lr", features={"max_features": 200}, training={"seed": 5})
+SETTINGS = RunSettings(method="lr", features={"ngrams": {"max_features": 200}}, training={"seed": 5})
 TWO = AutoSettings(methods=("lr", "fa-lr"))
 GIVEN = {"data": "demo", "output": "runs/x"}
 CHOICE = AutoChoice("lr", (Candidate("fa-lr", 0.8, 0.01, 2.5), Candidate("lr", 0.9, 0.02, 1.5)), "3 folds", "abc")
@@ -113,7 +109,7 @@ def test_that_folds_have_few_rows_is_no_news():
 def test_too_few_rows_are_refused_with_a_way_out():
     few = DEMO.thinned(9)
     split = holdout_split(few)
-    with pytest.raises(ConfigError, match=rf"56 labelled rows .* fewer than 60 .* such as --method {RECOMMENDED}\."):
+    with pytest.raises(ConfigError, match=rf"56 labelled rows .* fewer than 60 .* such as method='{RECOMMENDED}'\."):
         choose_method(few, split, SETTINGS, TWO)
 
 
@@ -122,7 +118,7 @@ def test_rows_that_cannot_be_dealt_to_folds_are_refused_with_a_way_out():
     labels = ["up" if i % 2 else "down" for i in rows]
     corpus = Corpus([f"text {i}" for i in rows], labels, [f"domain {i}" for i in rows])
     split = Split(rows, [], [], [], rule="by hand")
-    message = f"(?s)cannot be cross-validated in 3 folds: No row .* Or name a method, such as --method {RECOMMENDED}"
+    message = f"(?s)cannot be cross-validated in 3 folds: No row .* Or name a method, such as method='{RECOMMENDED}'"
     with pytest.raises(ConfigError, match=message):
         choose_method(corpus, split, SETTINGS, TWO)
 
@@ -142,7 +138,7 @@ def test_a_device_that_is_not_there_is_refused_before_any_is_tried():
     told: list[Candidate] = []
     with pytest.raises(ConfigError, match="Device 'cuda' was asked for and there is none"):
         how = AutoSettings(methods=("lr", "man-nll"), folds=2)
-        choose_method(CORPUS, SPLIT, SETTINGS, how, device="cuda", told=told.append)
+        choose_method(CORPUS, SPLIT, SETTINGS, how, device="cuda", on_candidate=told.append)
     assert not told
 
 
@@ -156,7 +152,7 @@ def compete(
 ) -> tuple[AutoChoice, list[RunSettings]]:
     """Compare for a minute methods that answer a share of the rows rightly and take so many seconds for a fold."""
     now, trained = 0.0, []
-    truth = dict(zip(CORPUS.documents, CORPUS.labels, strict=True))
+    classes = (*CORPUS.class_names, "?")
 
     def train(
         corpus: Corpus, fold: Split, settings: RunSettings, *, callbacks: Sequence[Callback], **_: object
@@ -167,11 +163,12 @@ def compete(
             tell(callback)
         trained.append(settings)
 
-        def predict(texts: Sequence[str], domains: Sequence[str]) -> np.ndarray:
-            known = round(right[settings.method] * len(texts))
-            return np.array([truth[text] if i < known else "?" for i, text in enumerate(texts)], dtype=object)
+        def probabilities(corpus: Corpus, rows: np.ndarray) -> np.ndarray:
+            known = round(right[settings.method] * len(rows))
+            predicted = [corpus.labels[row] if i < known else "?" for i, row in enumerate(rows)]
+            return np.array([[float(name == given) for name in classes] for given in predicted])
 
-        return SimpleNamespace(model=SimpleNamespace(predict=predict))
+        return SimpleNamespace(model=SimpleNamespace(classes=classes), probabilities=probabilities)
 
     monkeypatch.setattr(choosing, "train_model", train)
     monkeypatch.setattr(choosing, "time", SimpleNamespace(monotonic=lambda: now))
@@ -202,7 +199,7 @@ def test_the_most_accurate_is_chosen_and_among_equals_the_earlier(
 
 
 def test_each_method_is_trained_as_the_run_but_with_its_own_defaults(monkeypatch: pytest.MonkeyPatch):
-    given = {"features": {"max_features": 99}, "training": {"seed": 5, "max_epochs": 2}}
+    given = {"features": {"ngrams": {"max_features": 99}}, "training": {"seed": 5, "max_epochs": 2}}
     settings = RunSettings(method="man-nll", method_settings={"hidden": [8]}, **given)
     _, trained = compete(monkeypatch, {"lr": 1, "mlp": 1}, settings=settings)
     assert trained == [RunSettings(method=method, **given) for method in ("lr", "mlp") for _ in range(3)]
@@ -236,7 +233,7 @@ def test_a_method_that_would_not_end_in_time_is_stopped_after_the_fold_that_show
     "tell",
     [
         lambda callback: callback.on_prepare("word vectors", 1, 5),
-        lambda callback: callback.on_model_built(None),
+        lambda callback: callback.on_model_built(None, None),
         lambda callback: callback.on_step_end(1, 1, {}),
         lambda callback: callback.on_epoch_end(Epoch(1, {}, None, {}, 1), True),
         lambda callback: callback.on_candidate({"C": 1}, None),
@@ -273,70 +270,69 @@ class Notes(Callback):
 def test_a_network_without_time_is_stopped_at_once_and_everyone_is_told():
     notes, told = Notes(), []
     how = AutoSettings(methods=("lr", "man-nll"), budget=1e-6)
-    choice = choose_method(CORPUS, SPLIT, SETTINGS, how, callbacks=[notes], told=told.append)
+    choice = choose_method(CORPUS, SPLIT, SETTINGS, how, callbacks=[notes], on_candidate=told.append)
     assert tuple(told) == choice.candidates
     assert notes.tries > 3 and notes.steps == 0
     first, left_out = choice.candidates
     assert (first.method, left_out.method, choice.method) == ("lr", "man-nll", "lr")
     assert first.accuracy and first.error
     assert left_out.accuracy is None and left_out.error is None
-    assert f"man-nll not within the time given ({left_out.seconds:.0f} s)" in choice.reason
+    assert f"man-nll out of time ({left_out.seconds:.0f} s)" in choice.reason
 
 
 def test_the_reason_names_the_best_first():
     left_out = Candidate("man-nll", None, None, 61.4)
     choice = replace(CHOICE, candidates=(left_out, *CHOICE.candidates))
     assert choice.reason == (
-        "lr 90.00 ± 2.00 % right (2 s); fa-lr 80.00 ± 1.00 % right (2 s); "
-        "man-nll not within the time given (61 s); 3 folds"
+        "lr 90.00 ± 2.00 % accuracy (2 s); fa-lr 80.00 ± 1.00 % accuracy (2 s); man-nll out of time (61 s); 3 folds"
     )
 
 
 def test_a_choice_is_kept_read_and_taken_away(tmp_path: Path):
-    folder = tmp_path / "new" / "run"
-    assert read_choice(folder) is None
+    folder = RunFolder(tmp_path / "new" / "run")
+    assert folder.choice() is None
     left_out = replace(CHOICE, candidates=(*CHOICE.candidates, Candidate("mlp", None, None, 0.1)))
-    keep_choice(folder, left_out)
-    assert read_choice(folder) == left_out
-    keep_choice(folder, None)
-    assert read_choice(folder) is None and not list(folder.iterdir())
-    keep_choice(folder, None)
+    folder.keep_choice(left_out)
+    assert folder.choice() == left_out
+    folder.keep_choice(None)
+    assert folder.choice() is None and not list(folder.path.iterdir())
+    folder.keep_choice(None)
 
 
 @pytest.mark.parametrize("content", ["", "{", "null", "[]", '{"method": "lr"}', b"\xff\xfe{}"])
 def test_a_damaged_file_is_no_choice(content: str | bytes, tmp_path: Path):
     (tmp_path / "choice.json").write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert read_choice(tmp_path) is None
-    assert remembered_choice(tmp_path, CORPUS, SPLIT, SETTINGS, TWO) is None
+    assert RunFolder(tmp_path).choice() is None
 
 
-def test_a_choice_is_taken_up_for_the_same_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_choice_is_for_the_same_only(monkeypatch: pytest.MonkeyPatch):
     how = AutoSettings(methods=("lr", "fa-lr"), budget=1)
     choice, _ = compete(monkeypatch, {"lr": 0.5, "fa-lr": 0.8})
-    keep_choice(tmp_path, choice)
 
-    def taken_up(corpus: Corpus = CORPUS, split: Split = SPLIT, settings: RunSettings = SETTINGS, **changed: Any):
+    def taken_up(
+        corpus: Corpus = CORPUS, split: Split = SPLIT, settings: RunSettings = SETTINGS, **changed: Any
+    ) -> bool:
         own = AutoSettings(**{**how.model_dump(), **changed})
-        return remembered_choice(tmp_path, corpus, split, settings, own)
+        return is_choice_for(choice, corpus, split, settings, own)
 
-    assert taken_up() == choice
+    assert taken_up()
     of_another = SETTINGS.model_copy(update={"method": "mlp", "method_settings": {"hidden": [8]}})
-    assert taken_up(settings=of_another) == choice, "the method is left open"
+    assert taken_up(settings=of_another), "the method is left open"
     labels = CORPUS.labels.copy()
     labels[SPLIT.train[0]] = "positive" if labels[SPLIT.train[0]] == "negative" else "negative"
-    assert taken_up(corpus=replace(CORPUS, labels=labels)) is None
-    assert taken_up(split=TARGET) is None
-    for other in ({"training": {"seed": 6}}, {"features": {"max_features": 9}}):
-        assert taken_up(settings=RunSettings(**{**SETTINGS.model_dump(), **other})) is None, other
+    assert not taken_up(corpus=replace(CORPUS, labels=labels))
+    assert not taken_up(split=TARGET)
+    for other in ({"training": {"seed": 6}}, {"features": {"ngrams": {"max_features": 9}}}):
+        assert not taken_up(settings=RunSettings(**{**SETTINGS.model_dump(), **other})), other
     for changed in ({"budget": 2}, {"folds": 2}, {"methods": ("lr", "mlp")}, {"methods": ("fa-lr", "lr")}):
-        assert taken_up(**changed) is None, changed
+        assert not taken_up(**changed), changed
 
 
 def test_auto_is_a_method_with_settings_of_its_own():
-    config = TrainConfig.parse_all({**GIVEN, "method": "auto", "choice": {"methods": "lr, fa-lr", "budget": "2"}})
-    assert config.choice == AutoSettings(methods=("lr", "fa-lr"), folds=3, budget=2)
+    config = TrainConfig.parse_all({**GIVEN, "method": "auto", "auto": {"methods": "lr, fa-lr", "budget": "2"}})
+    assert config.auto == AutoSettings(methods=("lr", "fa-lr"), folds=3, budget=2)
     assert config.run.method == "lr"
-    assert RECOMMENDED in TrainConfig.parse_all({**GIVEN, "method": "auto"}).choice.methods
+    assert RECOMMENDED in TrainConfig.parse_all({**GIVEN, "method": "auto"}).auto.methods
 
 
 @pytest.mark.parametrize(
@@ -347,10 +343,10 @@ def test_the_config_of_what_was_chosen_has_all_that_was_given_and_has_an_effect(
         **GIVEN,
         "seed": 3,
         "split": {"unlabelled": ["shoes"]},
-        "features": {"max_features": 99},
+        "features": {"ngrams": {"max_features": 99}},
         "training": {"max_epochs": 2},
     }
-    auto = TrainConfig.parse_all({**given, "method": "auto", "choice": {"budget": 2}})
+    auto = TrainConfig.parse_all({**given, "method": "auto", "auto": {"budget": 2}})
     kept = {name: value for name, value in given.items() if name not in idle}
     assert auto.with_method(method) == TrainConfig.parse_all({**kept, "method": method})
 
@@ -361,24 +357,30 @@ AUTO = {"method": "auto"}
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (AUTO | {"settings": {"C": 1}}, "--set C has no effect: 'auto' tries several methods, .* Leave it out."),
-        (AUTO | {"settings": {"extractor": "cnn"}}, "^--extractor has no effect: 'auto' tries"),
-        ({"method": "aut"}, "There is no method 'aut'. Did you mean 'auto'"),
-        (AUTO | {"choice": {"methods": ["lr", "fa-lr", "lr"]}}, "'choice.methods': 'lr' is named twice"),
-        (AUTO | {"words": {"vectors": "random"}}, "--vectors has no effect: 'auto' tries"),
-        (AUTO | {"words": {"min_count": 1}}, "min_count has no effect: 'auto' tries"),
         (
-            AUTO | {"choice": {"methods": ["lr", "fa-l"]}},
-            "'choice.methods': there is no method 'fa-l'. Did you mean .* more.$",
+            AUTO | {"settings": {"C": 1}},
+            "^'C' has no effect: 'auto' compares several methods, .* Leave out C=\\.\\.\\.\\.$",
         ),
-        (AUTO | {"choice": {"methods": ["lr", "auto"]}}, "'choice.methods': there is no method 'auto'"),
-        (AUTO | {"choice": {"methods": ["lr"]}}, "'choice.methods': .* at least 2"),
-        (AUTO | {"choice": {"folds": 1}}, "'choice.folds': .* greater than or equal to 2"),
-        (AUTO | {"choice": {"budget": 0}}, "'choice.budget': .* greater than 0"),
-        (AUTO | {"choice": {"bugdet": 1}}, "'choice.bugdet' is not a setting. Did you mean 'budget'"),
-        ({"choice": {"budget": 2}}, "--budget has no effect: it is for --method auto. Leave it out."),
-        ({"method": "fa-lr", "choice": {"folds": 2}}, "folds has no effect: it is for --method auto."),
-        ({"choice": {"methods": ["lr", "fa-lr"]}}, "methods has no effect: it is for --method auto."),
+        (AUTO | {"settings": {"extractor": "cnn"}}, "^'extractor' has no effect: 'auto' compares"),
+        ({"method": "aut"}, "There is no method 'aut'. Did you mean 'auto'"),
+        (AUTO | {"auto": {"methods": ["lr", "fa-lr", "lr"]}}, "'auto.methods': 'lr' is named twice"),
+        (AUTO | {"features": {"sequences": {"vectors": "random"}}}, "'vectors' has no effect: 'auto' compares"),
+        (AUTO | {"features": {"sequences": {"min_count": 1}}}, "'min_count' has no effect: 'auto' compares"),
+        (
+            AUTO | {"auto": {"methods": ["lr", "fa-l"]}},
+            "'auto.methods': there is no method 'fa-l'. Did you mean .* more.$",
+        ),
+        (AUTO | {"auto": {"methods": ["lr", "auto"]}}, "'auto.methods': there is no method 'auto'"),
+        (AUTO | {"auto": {"methods": ["lr"]}}, "'auto.methods': .* at least 2"),
+        (AUTO | {"auto": {"folds": 1}}, "'auto.folds': .* greater than or equal to 2"),
+        (AUTO | {"auto": {"budget": 0}}, "'auto.budget': .* greater than 0"),
+        (AUTO | {"auto": {"bugdet": 1}}, "'auto.bugdet' is not a setting. Did you mean 'budget'"),
+        (
+            {"auto": {"budget": 2}},
+            "'budget' has no effect: it is for the method 'auto'\\. Leave out budget=\\.\\.\\.\\.$",
+        ),
+        ({"method": "fa-lr", "auto": {"folds": 2}}, "'folds' has no effect: it is for the method 'auto'\\."),
+        ({"auto": {"methods": ["lr", "fa-lr"]}}, "'methods' has no effect: it is for the method 'auto'\\."),
     ],
 )
 def test_what_does_not_go_together_with_auto_or_without_it(values: dict[str, Any], message: str):
@@ -389,7 +391,7 @@ def test_what_does_not_go_together_with_auto_or_without_it(values: dict[str, Any
 @pytest.mark.parametrize("method", [*METHODS, "auto"])
 def test_a_template_shows_what_has_an_effect(method: str):
     sections = tomllib.loads(template("demo", "runs/x", method))
-    assert ("choice" in sections) == (method == "auto")
+    assert ("auto" in sections) == (method == "auto")
     assert ("settings" in sections) == (method != "auto")
     TrainConfig.parse_all(sections)
 
@@ -397,29 +399,29 @@ def test_a_template_shows_what_has_an_effect(method: str):
 def test_the_lines_of_the_template_of_auto_are_settings_at_their_defaults():
     lines = [line.removeprefix("# ") for line in template("demo", "runs/x", "auto").splitlines()[3:]]
     config = TrainConfig.parse_all(tomllib.loads("\n".join(line for line in lines if " =  #" not in f"{line}  #")))
-    assert config.choice == AutoSettings()
-    assert len(config.choice.model_fields_set) == len(AutoSettings.model_fields)
+    assert config.auto == AutoSettings()
+    assert len(config.auto.model_fields_set) == len(AutoSettings.model_fields)
 
 
 @pytest.mark.parametrize("method", ["sped", "fa-lr", "self-training", "ensemble"])
 @pytest.mark.parametrize(("setting", "value"), [("extractor", "cnn"), ("hidden", [8])])
 def test_a_setting_of_networks_is_refused_with_a_way_out_by_what_is_none(method: str, setting: str, value: object):
-    message = f"'{setting}' is for networks, such as 'man-nll', and '{method}' is none.\n.*'nonsense' is not"
+    message = f"'{setting}' is a setting of 'asp-mtl', .* more, not of '{method}'\\.\n.*'nonsense' is not"
     with pytest.raises(ConfigError, match=message):
         method_entry(method).settings({setting: value, "nonsense": 1})
     assert getattr(method_entry("man-nll").settings({setting: value}), setting)
 
 
 @pytest.mark.parametrize("method", ["dann", "mdan-hmax", "asp-mtl"])
-def test_a_network_without_some_setting_is_still_a_network(method: str):
-    with pytest.raises(ConfigError, match="'k' is not a setting"):
+def test_a_setting_of_some_networks_is_refused_likewise_by_another(method: str):
+    with pytest.raises(ConfigError, match=rf"'k' is a setting of .*'man-nll', not of '{method}'\."):
         method_entry(method).settings({"k": 2})
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("config") / "auto.toml"
-    path.write_text('data = "demo"\nmethod = "auto"\n[choice]\nmethods = ["lr", "fa-lr"]\nfolds = 2\n')
+    path.write_text('data = "demo"\nmethod = "auto"\n[auto]\nmethods = ["lr", "fa-lr"]\nfolds = 2\n')
     return path
 
 
@@ -449,7 +451,7 @@ def no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     def compared(*_: object, **__: object) -> None:
         raise AssertionError("methods were compared")
 
-    monkeypatch.setattr(train_command, "choose_method", compared)
+    monkeypatch.setattr(running, "choose_method", compared)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -458,15 +460,15 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def test_train_says_what_it_chose_and_what_the_other_gave(chosen: tuple[Path, str, str]):
     folder, out, err = chosen
-    choice = read_choice(folder)
+    choice = RunFolder(folder).choice()
     assert choice
     assert f"auto chooses {choice.method}: {choice.reason}\n" in out
-    assert "auto: compares lr with fa-lr, as far as that takes no more than 10 minutes\n" in err
+    assert "auto: compares lr with fa-lr, within 10 minutes\n" in err
     assert err.count("tried C 0.001") == 1, "only the run itself has lines of its own in a log"
     for candidate in choice.candidates:
         assert f"auto: {candidate}\n" in err
         assert str(candidate) in choice.reason
-    assert f"{choice.method} on the test rows of demo" in out
+    assert f"{choice.method} on the test set of demo" in out
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["settings"]["method"] == choice.method
     corpus = load_corpus("demo")
@@ -489,13 +491,13 @@ def test_the_settings_that_are_kept_repeat_the_run_without_comparing(
 
 
 def test_the_report_says_why(folder: Path, run: Run):
-    choice = read_choice(folder)
+    choice = RunFolder(folder).choice()
     assert choice
     code, _, err = run("report", folder)
     assert code == 0, err
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "chosen because" in page and choice.reason in page
-    for damage in (lambda: keep_choice(folder, CHOICE), lambda: (folder / "choice.json").write_text("{")):
+    for damage in (lambda: RunFolder(folder).keep_choice(CHOICE), lambda: (folder / "choice.json").write_text("{")):
         damage()
         assert run("report", folder)[0] == 0
         assert "chosen because" not in (folder / "report.html").read_text(encoding="utf-8"), "it is of another model"
@@ -509,7 +511,7 @@ def test_a_finished_run_is_read_again(by: str, folder: Path, config: Path, run: 
     )
     assert code == 0, err
     assert ("auto chooses fa-lr: fa-lr " in out) == (by == "auto")
-    assert "fa-lr on the test rows of demo" in out
+    assert "fa-lr on the test set of demo" in out
     after = content(folder)
     del before["train.toml"], after["train.toml"]  # which names its folder
     assert after == before
@@ -524,11 +526,11 @@ def test_a_finished_run_of_another_seed_is_left_as_it_is(folder: Path, config: P
 
 def test_what_has_no_effect_on_the_chosen_method_is_no_part_of_the_run(tmp_path: Path, config: Path, run: Run):
     folder = tmp_path / "m"
-    code, _, err = run("train", "--config", config, "-o", folder, "--epochs", 3)
+    code, _, err = run("train", "--config", config, "-o", folder, "--max-epochs", 3)
     assert code == 0, err
     code, out, err = run("train", "--config", folder / "train.toml", "--resume")
     assert code == 0, err
-    assert "fa-lr on the test rows of demo" in out
+    assert "fa-lr on the test set of demo" in out
 
 
 def test_a_folder_with_a_run_is_refused_before_methods_are_compared(
@@ -552,12 +554,12 @@ def test_an_overwriting_run_that_was_stopped_leaves_the_old_choice(
     def stopped(*_: object, **__: object) -> None:
         raise OSError("stopped")
 
-    before = read_choice(folder)
-    monkeypatch.setattr(train_command, "choose_method", lambda *_, **__: CHOICE)
-    monkeypatch.setattr(train_command, "run_in_folder", stopped)
+    before = RunFolder(folder).choice()
+    monkeypatch.setattr(running, "choose_method", lambda *_, **__: CHOICE)
+    monkeypatch.setattr(running, "run_in_folder", stopped)
     code, out, _ = run("train", "--config", config, "-o", folder, "--overwrite", "--seed", 1)
     assert code == 2 and "auto chooses lr" in out
-    assert read_choice(folder) == before, "the model is still the one that this led to"
+    assert RunFolder(folder).choice() == before, "the model is still the one that this led to"
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
@@ -581,7 +583,7 @@ def test_killed_after_the_choice_it_goes_on_without_comparing_again(
     assert process.wait() == -signal.SIGKILL and not (folder / "metrics.json").exists(), "it was too fast to be killed"
     kept = (folder / "choice.json").read_bytes()
     compared = []
-    monkeypatch.setattr(train_command, "choose_method", lambda *_, **__: compared.append(1) or CHOICE)
+    monkeypatch.setattr(running, "choose_method", lambda *_, **__: compared.append(1) or CHOICE)
     code, out, err = run(*command, "--resume")
     assert code == 0, err
     assert not compared and "auto: compares" not in err
@@ -602,10 +604,10 @@ def test_a_choice_that_was_left_is_not_taken_up_unasked(
     folder = tmp_path / "m"
     folder.mkdir()
     shutil.copy(chosen[0] / "choice.json", folder)
-    monkeypatch.setattr(train_command, "choose_method", lambda *_, **__: CHOICE)
+    monkeypatch.setattr(running, "choose_method", lambda *_, **__: CHOICE)
     code, out, err = run("train", "--config", config, "-o", folder, *options)
     assert code == 0, err
-    assert "auto chooses lr" in out and read_choice(folder) == CHOICE
+    assert "auto chooses lr" in out and RunFolder(folder).choice() == CHOICE
 
 
 def test_a_smoke_run_compares_and_trains_for_one_epoch(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch):
@@ -619,9 +621,9 @@ def test_a_smoke_run_compares_and_trains_for_one_epoch(tmp_path: Path, run: Run,
         seen.append((len(corpus), settings.training.max_epochs))
         raise OSError("stopped")
 
-    monkeypatch.setattr(train_command, "choose_method", choose)
-    monkeypatch.setattr(train_command, "run_in_folder", train)
-    code, _, err = run("train", "demo", "--method", "auto", "-o", tmp_path / "m", "--smoke", "--epochs", 3)
+    monkeypatch.setattr(running, "choose_method", choose)
+    monkeypatch.setattr(running, "run_in_folder", train)
+    code, _, err = run("train", "demo", "--method", "auto", "-o", tmp_path / "m", "--smoke", "--max-epochs", 3)
     assert code == 2 and "stopped" in err
     assert seen == [(320, 1), (320, 1)]
 
@@ -646,11 +648,14 @@ def test_init_writes_a_file_of_auto_that_train_accepts(tmp_path: Path, run: Run,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--method", "auto", "--set", "C=1"), "--set C has no effect: 'auto' tries several methods, each as it is"),
-        (("--method", "auto", "--vectors", "random"), "--vectors has no effect: 'auto' tries"),
-        (("--method", "auto", "--budget", 0), "'choice.budget': input should be greater than 0"),
-        (("--budget", 3), "--budget has no effect: it is for --method auto. Leave it out."),
-        (("--extractor", "cnn"), f"'extractor' is for networks, such as 'man-nll', and '{RECOMMENDED}' is none."),
+        (
+            ("--method", "auto", "--set", "C=1"),
+            "'C' has no effect: 'auto' compares several methods, each with its defaults. Leave out --set C.",
+        ),
+        (("--method", "auto", "--vectors", "random"), "'vectors' has no effect: 'auto' compares"),
+        (("--method", "auto", "--budget", 0), "'auto.budget': input should be greater than 0"),
+        (("--budget", 3), "'budget' has no effect: it is for the method 'auto'. Leave out --budget."),
+        (("--extractor", "cnn"), f"more, not of '{RECOMMENDED}'."),
     ],
 )
 def test_options_that_do_not_go_together(options: Sequence[object], message: str, tmp_path: Path, run: Run):
@@ -661,5 +666,5 @@ def test_options_that_do_not_go_together(options: Sequence[object], message: str
 
 def test_the_budget_goes_before_the_file(config: Path):
     file = tomllib.loads(config.read_text())
-    both = TrainConfig.parse_all(merged({**file, "output": "x"}, {"choice": {"budget": 2}}))
-    assert both.choice == AutoSettings(methods=("lr", "fa-lr"), folds=2, budget=2)
+    both = TrainConfig.parse_all(merged({**file, "output": "x"}, {"auto": {"budget": 2}}))
+    assert both.auto == AutoSettings(methods=("lr", "fa-lr"), folds=2, budget=2)

@@ -12,7 +12,8 @@ import pytest
 
 from multidomain.errors import ConfigError
 from multidomain.methods.registry import METHODS
-from multidomain.runs.config import TrainConfig, merged, template
+from multidomain.runs.config import TrainConfig, merged, read_config, template, train_options
+from multidomain.training.settings import RunSettings
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -55,12 +56,15 @@ def test_every_fault_is_told_at_once():
     ("values", "message"),
     [
         ({"method": "man-nl"}, "There is no method 'man-nl'. Did you mean 'man-nll'"),
-        ({"words": {"max_length": 9}}, "--max-length has no effect: it is for extractors that read words"),
         (
-            {"method": "man-nll", "settings": {"extractor": "cnn"}, "features": {"max_features": 9}},
-            "--max-features has no effect",
+            {"features": {"sequences": {"max_length": 9}}},
+            r"'max_length' has no effect: 'sped' reads ngrams with these settings\. Leave out max_length=\.\.\.\.$",
         ),
-        ({"training": {"max_epochs": 3}}, "--epochs has no effect: 'sped' is fitted at once, without epochs"),
+        (
+            {"method": "man-nll", "settings": {"extractor": "cnn"}, "features": {"ngrams": {"max_features": 9}}},
+            "'max_features' has no effect: 'man-nll' reads sequences",
+        ),
+        ({"training": {"max_epochs": 3}}, "'max_epochs' has no effect: 'sped' does not learn in epochs"),
         ({"training": {"seed": 1}}, "given once, before the sections, and not in \\[training\\]"),
         ({"split": {"seed": 1}}, "not in \\[split\\]"),
     ],
@@ -81,6 +85,11 @@ def test_a_template_trains_with_the_defaults(method: str):
     assert TrainConfig.parse_all(tomllib.loads(text)).run == TrainConfig.parse_all({**GIVEN, "method": method}).run
 
 
+def resolved(run: RunSettings) -> dict[str, object]:
+    """All settings of a run; those of features too, of which an ensemble's record holds what was given."""
+    return {**run.complete(), "features": [run.of_featurizer(name) for name in ("ngrams", "sequences")]}
+
+
 @pytest.mark.parametrize("method", ["man-nll", "fa-lr", "ensemble"])
 def test_the_lines_of_a_template_are_settings_at_their_defaults(method: str):
     lines = template("demo", "runs/x", method).splitlines()[2:]
@@ -90,10 +99,13 @@ def test_the_lines_of_a_template_are_settings_at_their_defaults(method: str):
     for line in lines:
         section = line if line.startswith("[") else section
         name, _, value = line.removeprefix("# ").partition(" =")
-        idle = name in skipped or (section == "[words]" and not words) or not value.partition("#")[0].strip()
+        idle = (
+            name in skipped or (section == "[features.sequences]" and not words) or not value.partition("#")[0].strip()
+        )
         active.append("" if line.startswith("# ") and idle else line.removeprefix("# "))
     config = TrainConfig.parse_all(tomllib.loads("\n".join(active)))
-    assert config.run.complete() == TrainConfig.parse_all({**GIVEN, "method": method}).run.complete()
+    default = TrainConfig.parse_all({**GIVEN, "method": method}).run
+    assert resolved(config.run) == resolved(default)
     shown = 0 if method == "fa-lr" else 5  # all but the seed, where there are epochs
     assert len(config.training.model_fields_set) == shown
 
@@ -103,7 +115,7 @@ def test_init_and_train(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatc
     code, out, _ = run("init", "--data", "demo", "-o", "runs/demo", "--method", "fa-lr")
     assert code == 0 and "next: multidomain train --config multidomain.toml --dry-run" in out
     code, _, err = run("init")
-    assert code == 2 and "there already" in err
+    assert code == 2 and "exists already" in err
     code, out, _ = run("train", "--config", "multidomain.toml", "--dry-run")
     assert code == 0 and "dry run: nothing was trained" in out
     assert not Path("runs").exists()
@@ -131,6 +143,39 @@ def test_what_it_understood_is_said_before_training(tmp_path: Path, run: Run):
     assert "note: 'b' cannot be scored: no test row has a label" in out
 
 
+def test_a_file_of_earlier_versions_is_read_under_the_present_names(tmp_path: Path):
+    """Sections had other names, and so had a setting of 'sped'."""
+    old = """
+        data = "demo"
+        output = "runs/x"
+        [settings]
+        {settings}
+        [features]
+        max_features = 99
+        ngram_range = [1, 3]
+        [choice]
+        {choice}
+    """
+    auto = write(tmp_path / "auto.toml", old.format(settings="", choice='methods = ["lr", "fa-lr"]\nbudget = 2'))
+    values = read_config(auto)
+    assert values["features"] == {"ngrams": {"max_features": 99, "ngram_range": [1, 3]}}
+    assert values["auto"] == {"methods": ["lr", "fa-lr"], "budget": 2}
+    assert TrainConfig.parse_all({**values, "method": "auto"}).auto.budget == 2
+    sped = read_config(write(tmp_path / "sped.toml", old.format(settings="trust = 0.3", choice="")))
+    config = TrainConfig.parse_all({**sped, "method": "sped"})
+    assert config.run.complete()["method_settings"]["pseudo_label_weight"] == 0.3
+    words = {**GIVEN, "method": "cnn", "words": {"min_count": 3, "max_length": 50}}
+    assert TrainConfig.parse_all(words).features == {"sequences": {"min_count": 3, "max_length": 50}}
+
+
+def test_every_setting_is_an_option_with_a_name_and_a_description_of_its_own():
+    """Options of the command line, templates and messages are made of them."""
+    options = train_options()
+    names = [option.name for option in options]
+    assert len(set(names)) == len(names)
+    assert [option.path for option in options if not option.field.description] == []
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [(None, "There is no file '.*'. 'multidomain init .*' writes one."), ("method = man", "is not TOML: .*line 1")],
@@ -147,5 +192,5 @@ def test_files_that_cannot_be_read(text: str | None, message: str, tmp_path: Pat
 def test_smoke_is_short_and_says_so(tmp_path: Path, run: Run):
     code, _, err = run("train", "demo", "-o", tmp_path / "m", "--smoke", "--method", "mlp", "--set", "hidden=8")
     assert code == 0
-    assert "smoke: one epoch on 320 rows; the figures mean nothing" in err
+    assert "smoke: one epoch on 320 rows; scores are meaningless" in err
     assert len((tmp_path / "m" / "log.jsonl").read_text().splitlines()) == 1

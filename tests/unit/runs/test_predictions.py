@@ -11,30 +11,31 @@ from scipy.sparse import csr_matrix
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
+from multidomain.data.settings import SplitSettings
+from multidomain.data.splits import Split, split_by
 from multidomain.errors import ModelError
-from multidomain.evaluation.evaluate import evaluate
-from multidomain.model.model import Model
+from multidomain.evaluation.evaluate import Evaluation, baselines, evaluate, evaluate_corpus
 from multidomain.runs.predictions import HeldOutPredictions, _spread
-from multidomain.runs.run import SplitSettings
-from multidomain.training.train import RunSettings, train_model
+from multidomain.runs.scoring import Scored, train_and_score
+from multidomain.training.settings import RunSettings
 
 CORPUS = load_corpus("demo").thinned(20)
-SPLIT = SplitSettings(unlabelled=("shoes",)).split(CORPUS)
+SPLIT = split_by(CORPUS, SplitSettings(unlabelled=("shoes",)))
 SMALL = {"hidden": (8,), "shared_size": 6, "private_size": 4}
 
 
-def trained(method: str, corpus: Corpus = CORPUS, **settings: object) -> Model:
+def scored_by(method: str, corpus: Corpus = CORPUS, split: Split = SPLIT, **settings: object) -> Scored:
     run = RunSettings(method=method, method_settings=settings, training={"max_epochs": 2})
-    return train_model(corpus, SPLIT, run).model
+    return train_and_score(corpus, split, run)
 
 
 @pytest.fixture(scope="module")
-def model() -> Model:
-    return trained("man-nll", **SMALL)
+def scored() -> Scored:
+    return scored_by("man-nll", **SMALL)
 
 
-def test_saved_and_read_again(model: Model, tmp_path: Path):
-    kept = HeldOutPredictions.of(model, CORPUS, SPLIT)
+def test_saved_and_read_again(scored: Scored, tmp_path: Path):
+    kept = HeldOutPredictions.of(scored, CORPUS, SPLIT)
     kept.save(tmp_path)
     again = HeldOutPredictions.load(tmp_path)
     rows = np.concatenate([SPLIT.dev, SPLIT.test])
@@ -42,26 +43,26 @@ def test_saved_and_read_again(model: Model, tmp_path: Path):
     assert list(again.texts) == list(CORPUS.documents[rows])
     assert list(again.labels) == list(CORPUS.labels[rows])
     assert list(again.domains) == list(CORPUS.domains[rows])
-    expected = model.predict_proba(CORPUS.documents[rows], list(CORPUS.domains[rows]))
+    expected = scored.trained.model.predict_proba(CORPUS.documents[rows], list(CORPUS.domains[rows]))
     np.testing.assert_allclose(again.probabilities, expected, atol=1e-6)
     np.testing.assert_array_equal(again.shared, kept.shared)
     np.testing.assert_array_equal(again.private, kept.private)
 
 
-def test_private_features_are_of_the_own_domain(model: Model):
-    kept = HeldOutPredictions.of(model, CORPUS, SPLIT)
-    domains = kept.domains[kept.featured]
+def test_private_features_are_of_the_own_domain(scored: Scored):
+    kept = HeldOutPredictions.of(scored, CORPUS, SPLIT)
+    domains, model = kept.domains[kept.featured], scored.trained.model
     assert np.isnan(kept.private[domains == "shoes"]).all(), "the domain has no labels"
     for name in ("books", "kitchen"):
         texts = kept.texts[kept.featured][domains == name]
-        expected = model.private_features(texts, name)
+        expected = model.private_features(model.encode(texts), name)
         np.testing.assert_allclose(kept.private[domains == name], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_a_model_without_features_and_rows_without_text(tmp_path: Path):
     x = csr_matrix(np.random.default_rng(0).integers(0, 3, (len(CORPUS), 5)).astype(np.float32))
     vectors = Corpus(x, CORPUS.labels, CORPUS.domains)
-    HeldOutPredictions.of(trained("fa-lr", vectors), vectors, SPLIT).save(tmp_path)
+    HeldOutPredictions.of(scored_by("fa-lr", vectors), vectors, SPLIT).save(tmp_path)
     again = HeldOutPredictions.load(tmp_path)
     assert again.shared is None and again.private is None
     assert set(again.texts) == {None}
@@ -74,19 +75,26 @@ def test_every_domain_has_its_share_of_features():
     assert len(set(chosen)) == len(chosen)
 
 
-def test_missing_and_damaged_files(model: Model, tmp_path: Path):
-    with pytest.raises(ModelError, match="does not hold the answers"):
+def test_missing_and_damaged_files(scored: Scored, tmp_path: Path):
+    with pytest.raises(ModelError, match="does not hold the predictions"):
         HeldOutPredictions.load(tmp_path)
-    HeldOutPredictions.of(model, CORPUS, SPLIT).save(tmp_path)
+    HeldOutPredictions.of(scored, CORPUS, SPLIT).save(tmp_path)
     path = tmp_path / "held_out.jsonl"
     path.write_text(path.read_text(encoding="utf-8")[:-30], encoding="utf-8")
     with pytest.raises(ModelError, match="damaged"):
         HeldOutPredictions.load(tmp_path)
 
 
-def test_simpler_answers_beside_the_model(model: Model):
-    scores = evaluate(model, CORPUS, SPLIT.test, train=SPLIT.train).domains
-    for score in scores:
+def evaluated(scored: Scored, split: Split) -> Evaluation:
+    """As a run in a folder scores its test rows."""
+    trained, rows = scored.trained, split.test
+    simpler = baselines(trained.model, CORPUS, rows, trained.encoded[rows], split.train)
+    return evaluate(trained.model, CORPUS, rows, scored.test, baselines=simpler)
+
+
+def test_simpler_answers_beside_the_model(scored: Scored):
+    model = scored.trained.model
+    for score in evaluated(scored, SPLIT).domains:
         rows = SPLIT.test[CORPUS.domains[SPLIT.test] == score.domain]
         shared = model.predict(CORPUS.documents[rows]) == CORPUS.labels[rows]
         assert score.shared_accuracy == pytest.approx(shared.mean())
@@ -94,12 +102,12 @@ def test_simpler_answers_beside_the_model(model: Model):
         if score.domain != "shoes":
             most = max(set(labels), key=list(labels).count)
             assert score.majority_accuracy == pytest.approx((CORPUS.labels[rows] == most).mean())
-    without = evaluate(model, CORPUS, SPLIT.test)
+    without, notes = evaluate_corpus(model, CORPUS, SPLIT.test)
     assert "shared_accuracy" not in json.dumps(without.as_json())
+    assert not notes
 
 
 def test_a_domain_specific_model_has_no_shared_answer():
-    split = SplitSettings().split(CORPUS)
-    run = RunSettings(method="lr", method_settings={"category": "domain-specific"})
-    scores = evaluate(train_model(CORPUS, split, run).model, CORPUS, split.test, train=split.train).domains
+    split = split_by(CORPUS, SplitSettings())
+    scores = evaluated(scored_by("lr", split=split, category="domain-specific"), split).domains
     assert all(score.shared_accuracy is None and score.majority_accuracy is not None for score in scores)

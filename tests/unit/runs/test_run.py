@@ -12,14 +12,18 @@ import pytest
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
+from multidomain.data.settings import SplitSettings
+from multidomain.data.splits import split_by
 from multidomain.data.values import ONLY_DOMAIN
 from multidomain.errors import ModelError
-from multidomain.evaluation.evaluate import evaluate
+from multidomain.evaluation.evaluate import baselines, evaluate
+from multidomain.methods.history import Epoch
 from multidomain.model.model import Model
-from multidomain.runs.run import SplitSettings, run_in_folder
-from multidomain.training.callbacks import Epoch, Callback
+from multidomain.runs.run import run_in_folder
+from multidomain.training.callbacks import Callback
+from multidomain.training.settings import RunSettings
 from multidomain.training.tracking import MLflow
-from multidomain.training.train import RunSettings, train_model
+from multidomain.training.train import train_model
 
 Run = Callable[..., tuple[int, str, str]]
 CORPUS = load_corpus("demo").thinned(20)
@@ -38,7 +42,7 @@ def settings(lam: float = 0.05) -> RunSettings:
 
 
 def train(folder: Path, lam: float = 0.05, corpus: Corpus = CORPUS, **options: object) -> None:
-    run_in_folder(folder, corpus, SPLIT.split(corpus), SPLIT, settings(lam), **options)
+    run_in_folder(folder, corpus, split_by(corpus, SPLIT), SPLIT, settings(lam), **options)
 
 
 def test_an_overwriting_run_that_was_stopped_leaves_the_old_one_whole_and_can_go_on(tmp_path: Path, run: Run):
@@ -61,7 +65,7 @@ def test_an_overwriting_run_that_was_stopped_leaves_the_old_one_whole_and_can_go
 
 
 def test_a_smoke_run_gives_way_and_never_replaces(tmp_path: Path, run: Run):
-    short = ("--method", "man-nll", "--set", "hidden=8", "--epochs", 1)
+    short = ("--method", "man-nll", "--set", "hidden=8", "--max-epochs", 1)
     assert run("train", "demo", "-o", tmp_path / "m", "--smoke", *short)[0] == 0
     assert run("train", "demo", "-o", tmp_path / "m", *short)[0] == 0
     code, _, err = run("train", "demo", "-o", tmp_path / "m", "--smoke", "--overwrite", *short)
@@ -95,16 +99,19 @@ def test_odd_names_and_stops_do_not_disturb_tracking(tmp_path: Path):
 
 def test_data_without_domains_has_no_answer_from_shared_features_alone():
     corpus = Corpus(CORPUS.documents, CORPUS.labels, [ONLY_DOMAIN] * len(CORPUS))
-    split = SPLIT.split(corpus)
-    with pytest.warns(UserWarning, match="one domain"):
-        model = train_model(corpus, split, settings()).model
-    assert evaluate(model, corpus, split.test, train=split.train).domains[0].shared_accuracy is None
+    split = split_by(corpus, SPLIT)
+    trained = train_model(corpus, split, settings())
+    assert [note.kind for note in trained.notes] == ["one-domain"]
+    simpler = baselines(trained.model, corpus, split.test, trained.encoded[split.test], split.train)
+    assert list(simpler) == ["majority_accuracy"]
+    scores = evaluate(trained.model, corpus, split.test, trained.probabilities(corpus, split.test), baselines=simpler)
+    assert scores.domains[0].shared_accuracy is None and scores.domains[0].majority_accuracy is not None
 
 
 def test_a_run_whose_metrics_are_damaged_can_be_replaced(tmp_path: Path):
     train(tmp_path)
     (tmp_path / "metrics.json").write_text("{")
-    with pytest.raises(ModelError, match=r"is damaged\. Train anew with --overwrite"):
+    with pytest.raises(ModelError, match=r"is damaged\. Train again with overwrite=True"):
         train(tmp_path)
     train(tmp_path, overwrite=True)
     assert json.loads((tmp_path / "metrics.json").read_text())["result"]

@@ -11,10 +11,11 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from multidomain.methods.base import GradientMethod, Stream, Task
+from multidomain.methods.base import GradientMethod, Stream
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.registry import method_entry
-from multidomain.nn.sparse import SparseBatch, SparseMatrix
+from multidomain.methods.task import Task
+from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
 N_INPUTS = 10
@@ -29,7 +30,7 @@ def make_examples(sizes: list[int], n_classes: int, seed: int, labels: bool = Tr
     d = np.repeat(np.arange(len(sizes)), sizes)
     y = np.arange(n_rows) % n_classes
     matrix[np.arange(n_rows), 1 + y] += 4  # the class can be learnt
-    return Examples(SparseMatrix(csr_matrix(matrix)), d, y if labels else None)
+    return Examples(csr_matrix(matrix), d, y if labels else None)
 
 
 def make_training_data(

@@ -19,12 +19,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from multidomain.errors import ModelError
+from multidomain.errors import ModelError, StorageError
 from multidomain.methods.data import TrainingData
+from multidomain.methods.history import Epoch, History
 from multidomain.training import checkpoint as checkpoint_module
-from multidomain.training.callbacks import Callback, Epoch, History
+from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import Checkpoint
-from multidomain.training.loop import Trainer, TrainingSettings
+from multidomain.training.loop import Trainer
+from multidomain.training.settings import TrainingSettings
 
 Make = Callable[..., Any]
 EPOCHS, STEPS = 3, 3  # 12 labelled rows in the largest domain, mini-batches of 4
@@ -216,7 +218,7 @@ def test_a_checkpoint_of_another_run_is_refused(small_method: Make, data: Traini
     with pytest.raises(
         ModelError,
         match=r"run\.checkpoint belongs to a run with other settings or other data\. Repeat that run's "
-        r"command with --resume, or start anew with --overwrite\.",
+        r"command with resume=True, or start over with overwrite=True\.",
     ):
         Checkpoint(path, "of this run").restore(method)
 
@@ -269,7 +271,7 @@ def test_a_newer_version_is_refused(small_method: Make, data: TrainingData, tmp_
     method = written(small_method, data, path)
     with_header(path, lambda header: header.update(format_version=checkpoint_module.FORMAT_VERSION + 1))
     with pytest.raises(
-        ModelError, match=r"run\.checkpoint was written by a newer version of multidomain\. Upgrade to go on"
+        ModelError, match=r"run\.checkpoint was written by a newer version of multidomain\. Upgrade to resume it"
     ):
         Checkpoint(path, "fingerprint").restore(method)
 
@@ -329,7 +331,7 @@ def test_disk_full_leaves_the_file_before_intact(
 
     with monkeypatch.context() as patched:
         patched.setattr(checkpoint_module, "save_file", half_written)
-        with pytest.raises(ModelError, match=DISK_FULL):
+        with pytest.raises(StorageError, match=DISK_FULL):
             train(small_method, data, path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["run.checkpoint"], "something was left behind"
@@ -340,9 +342,9 @@ SAVE_ON_A_FULL_DISK = """
     import subprocess, sys
     from pathlib import Path
     import torch
-    from multidomain.errors import ModelError
-    from multidomain.methods.base import Task
+    from multidomain.errors import StorageError
     from multidomain.methods.registry import method_entry
+    from multidomain.methods.task import Task
     from multidomain.training.checkpoint import Checkpoint
 
     folder = Path(sys.argv[1])
@@ -357,7 +359,7 @@ SAVE_ON_A_FULL_DISK = """
     before = (folder / "run.checkpoint").read_bytes()
     try:
         save(2000)
-    except ModelError as error:
+    except StorageError as error:
         print(error)
     assert (folder / "run.checkpoint").read_bytes() == before
     assert [file.name for file in folder.iterdir()] == ["run.checkpoint"]

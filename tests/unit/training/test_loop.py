@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from multidomain.errors import ConfigError
+from multidomain.errors import ConfigError, TrainingError
 from multidomain.methods.data import TrainingData
-from multidomain.training.callbacks import Callback, Epoch, History
-from multidomain.training.loop import Trainer, TrainingSettings
+from multidomain.methods.history import Epoch, History
+from multidomain.training.callbacks import Callback
+from multidomain.training.loop import Trainer
+from multidomain.training.settings import TrainingSettings
 
 Make = Callable[..., Any]
 
@@ -93,6 +95,18 @@ def test_dev_accuracy_is_the_mean_over_domains(scripted: Make, training_data_of:
     assert epoch.dev_accuracy == 0.75
 
 
+def test_dev_accuracy_is_counted_within_each_domain(
+    scripted: Make, training_data_of: Make, monkeypatch: pytest.MonkeyPatch
+):
+    data = training_data_of(n_classes=3)
+    answers = np.zeros((12, 3))
+    answers[np.arange(12), data.dev.y] = 1
+    answers[[0, 1, 2, 8]] = np.roll(answers[[0, 1, 2, 8]], 1, axis=1)  # three wrong in a, one in c
+    monkeypatch.setattr("multidomain.training.loop.predicted_probabilities", lambda *_: answers)
+    (epoch,) = run(scripted(data.task, [1.0]), data, epochs=1).epochs
+    assert epoch.dev_accuracy_by_domain == {"a": 0.25, "b": 1.0, "c": 0.75}
+
+
 def test_without_dev_rows_it_runs_to_the_end_and_keeps_the_last(scripted: Make, training_data_of: Make):
     data = training_data_of(dev=(0, 0, 0))
     method, ear = scripted(data.task, []), Ear()
@@ -151,6 +165,25 @@ def test_listeners_hear_of_the_end_when_training_fails(scripted: Make, training_
     with pytest.raises(KeyboardInterrupt):
         run(scripted(data.task, [0.5, 1.0]), data, ear, Fails(), epochs=2)
     assert ear.heard[-1] == ("ended",)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_ends_training(bad: float, scripted: Make, training_data_of: Make):
+    """With what to do about it; listeners hear of the end, and no epoch of it is counted."""
+    data, ear = training_data_of(), Ear()
+    method = scripted(data.task, [0.5, 1.0])
+    original = method.step
+
+    def step(X: Any, U: Any, epoch: int, i: int) -> dict[str, torch.Tensor]:
+        log = original(X, U, epoch, i)
+        return {**log, "J_C": torch.tensor(bad if (epoch, i) == (1, 1) else 0.5)}
+
+    method.step = step
+    message = r"diverged: J_C is not finite in iteration 2 of epoch 2\. Lower the learning rate \(lr=\.\.\.\)\."
+    with pytest.raises(TrainingError, match=message):
+        run(method, data, ear, epochs=2)
+    assert ear.heard[-1] == ("ended",)
+    assert [e[1:] for e in ear.heard if e[0] == "epoch_ended"] == [(1, True)]
 
 
 def test_logs_are_means_over_the_epoch(scripted: Make, training_data_of: Make):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from multidomain.methods.base import Method
 from multidomain.methods.data import TrainingData
 from multidomain.model import prediction
-from multidomain.model.prediction import accuracy_by_domain, features_in_parts, predicted_probabilities
+from multidomain.model.prediction import features_in_chunks, predicted_probabilities
+from multidomain.nn.sparse import SparseMatrix
 
 Make = Callable[..., Any]
 
@@ -29,28 +29,24 @@ def test_rows_keep_their_order_and_their_domain(small_method: Make, data: Traini
     p = predicted_probabilities(method, data.text.x, codes)
     assert p.shape == (27, 3)
     method.eval()
+    rows = SparseMatrix(data.text.x)
     for row in range(27):
         d = None if row % 5 == 0 else row % 3
-        expected = method.logits(data.text.x.take(np.array([row])), d)[0].softmax(-1)
+        expected = method.logits(rows.take(np.array([row])), d)[0].softmax(-1)
         np.testing.assert_allclose(p[row], expected.detach(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
-
-
-def answers(method: Method, data: TrainingData) -> tuple[np.ndarray, np.ndarray | None]:
-    features = features_in_parts(method, data.text.x, method.shared_features)
-    return predicted_probabilities(method, data.text.x, data.text.d), features
 
 
 def test_chunks_make_no_difference(small_method: Make, data: TrainingData, monkeypatch: pytest.MonkeyPatch):
     method = small_method(data.task)
     whole = (
         predicted_probabilities(method, data.text.x, data.text.d),
-        features_in_parts(method, data.text.x, method.shared_features),
+        features_in_chunks(method, data.text.x, method.shared_features),
     )
-    monkeypatch.setattr(prediction, "_ROWS_AT_A_TIME", 4)
+    monkeypatch.setattr(prediction, "_CHUNK", 4)
     pieces = (
         predicted_probabilities(method, data.text.x, data.text.d),
-        features_in_parts(method, data.text.x, method.shared_features),
+        features_in_chunks(method, data.text.x, method.shared_features),
     )
     for a, b in zip(whole, pieces, strict=True):
         assert a.shape == b.shape
@@ -69,24 +65,15 @@ def test_dropout_is_off_and_nothing_is_changed(small_method: Make, data: Trainin
 
 def test_shared_features(small_method: Make, data: TrainingData):
     method = small_method(data.task)
-    features = features_in_parts(method, data.text.x, method.shared_features)
+    features = features_in_chunks(method, data.text.x, method.shared_features)
     method.eval()
-    expected = method.F_s(data.text.x.take(np.arange(27)))[0].detach()
+    expected = method.F_s(SparseMatrix(data.text.x).all())[0].detach()
     np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_no_shared_features(small_method: Make, training_data_of: Make):
-    data = training_data_of()
-    method = small_method(data.task, "mlp", category="domain-specific")
-    assert features_in_parts(method, data.text.x, method.shared_features) is None
-
-
-def test_accuracy_is_counted_within_each_domain(
-    small_method: Make, data: TrainingData, monkeypatch: pytest.MonkeyPatch
-):
-    answers = np.zeros((12, 3))
-    answers[np.arange(12), data.dev.y] = 1
-    answers[[0, 1, 2, 8]] = np.roll(answers[[0, 1, 2, 8]], 1, axis=1)  # three wrong in a, one in c
-    monkeypatch.setattr(prediction, "predicted_probabilities", lambda *_: answers)
-    result = accuracy_by_domain(small_method(data.task), data.dev, data.task.domains)
-    assert result == {"a": 0.25, "b": 1.0, "c": 0.75}
+def test_a_domain_without_private_features(small_method: Make, data: TrainingData):
+    """'b' has no labels, so that no private extractor has learnt it."""
+    method = small_method(data.task)
+    assert features_in_chunks(method, data.text.x, lambda batch: method.private_features(batch, 1)) is None
+    private = features_in_chunks(method, data.text.x, lambda batch: method.private_features(batch, 2))
+    assert private is not None and private.shape == (27, 4)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from multidomain.training.callbacks import Epoch
+from multidomain.methods.history import Epoch
 from multidomain.training.progress import LogFile, PlainProgress, ProgressBar, progress_on
 
 

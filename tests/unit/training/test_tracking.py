@@ -11,7 +11,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 Run = Callable[..., tuple[int, str, str]]
-SMALL = ("--method", "man-nll", "--set", "hidden=8", "--epochs", 3, "--patience", 3)
+SMALL = ("--method", "man-nll", "--set", "hidden=8", "--max-epochs", 3, "--patience", 3)
 
 
 def epochs(folder: Path) -> list[dict]:

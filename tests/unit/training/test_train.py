@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ import torch
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.data.values import corpus_from_rows
-from multidomain.errors import ConfigError, DataError, ModelError, MultidomainWarning
-from multidomain.training.train import RunSettings, fingerprint, resolved_device, train_model
+from multidomain.errors import ConfigError, DataError, ModelError, Note
+from multidomain.training.callbacks import Callback
+from multidomain.training.settings import RunSettings
+from multidomain.training.train import fingerprints, resolved_device, train_model
 
 SMALL = {"hidden": (6,), "shared_size": 4, "private_size": 4, "lr": 0.01}
 
@@ -35,6 +39,10 @@ def settings(seed: int = 0, **values: Any) -> RunSettings:
     training = {"max_epochs": 2, "batch_size": 4, "seed": seed, **values.pop("training", {})}
     own = {**SMALL, **values.pop("method_settings", {})}
     return RunSettings(**{"method": "man-nll", "method_settings": own, "training": training, **values})
+
+
+def fingerprint_of(*run: Any) -> str:
+    return fingerprints(*run)[0]
 
 
 def weights(trained: Any) -> dict[str, torch.Tensor]:
@@ -90,21 +98,68 @@ def test_what_comes_out():
 
 
 def test_no_dev_rows_are_said():
-    with pytest.warns(
-        MultidomainWarning,
-        match=r"There are no labelled development rows: nothing can be chosen by them",
-    ):
-        trained = train_model(corpus(), split(dev=[]), settings())
+    trained = train_model(corpus(), split(dev=[]), settings())
+    (note,) = trained.notes
+    assert note.kind == "no-dev-set"
+    assert str(note).startswith("The dev set has no labelled rows: nothing can be selected on it")
     assert trained.history.best_epoch == 2
 
 
 def test_one_domain_is_said():
     whole = corpus()
     only = corpus_from_rows(whole.documents, whole.labels, ["a"] * len(whole))
-    with pytest.warns(MultidomainWarning, match="nothing to adapt"):
-        trained = train_model(only, split(), settings())
+    trained = train_model(only, split(), settings())
+    (note,) = trained.notes
+    assert note.kind == "one-domain" and "nothing to adapt" in note.message
+    assert str(note).endswith("Check the domain column (domain_column=...) if you expected more.")
     assert trained.model.method.D is None
     assert trained.model.domains == ("a",)
+
+
+def test_callbacks_hear_the_notes_that_are_returned():
+    heard: list[Note] = []
+
+    class Ear(Callback):
+        def on_note(self, note: Note) -> None:
+            heard.append(note)
+
+    whole = corpus()
+    only = corpus_from_rows(whole.documents, whole.labels, ["a"] * len(whole))
+    trained = train_model(only, split(dev=[]), settings(), callbacks=[Ear()])
+    assert tuple(heard) == trained.notes
+    assert [note.kind for note in heard] == ["one-domain", "no-dev-set"]
+    assert not train_model(corpus(), split(), settings()).notes
+
+
+def test_notes_of_members_are_those_of_the_ensemble_each_told_once():
+    heard: list[Note] = []
+
+    class Ear(Callback):
+        def on_note(self, note: Note) -> None:
+            heard.append(note)
+
+    ensemble = RunSettings(method="ensemble", method_settings={"members": ("lr", "fa-lr")})
+    trained = train_model(corpus(), split(dev=[]), ensemble, callbacks=[Ear()])
+    assert [note.kind for note in trained.notes] == ["no-dev-set"]
+    assert tuple(heard) == trained.notes
+
+
+def test_probabilities_are_those_of_rows_encoded_for_the_run():
+    """The same as those of the model that is asked later, for all parts of the split."""
+    trained = train_model(corpus(), split(), settings())
+    rows = np.array([17, 3, 21, 13, 16])
+    expected = trained.model.predict_proba(corpus().documents[rows], corpus().domains[rows])
+    np.testing.assert_array_equal(trained.probabilities(corpus(), rows), expected)
+
+
+def test_further_rows_are_encoded_and_change_nothing():
+    """Such as the test rows of a fold, whose classes must not be checked."""
+    without = train_model(corpus(), split(test=[]), settings())
+    also = train_model(corpus(), split(test=[]), settings(), also_encode=np.arange(16, 20))
+    assert same(without, also)
+    rows = np.arange(16, 20)
+    expected = also.model.predict_proba(corpus().documents[rows], corpus().domains[rows])
+    np.testing.assert_array_equal(also.probabilities(corpus(), rows), expected)
 
 
 def test_no_labels_at_all():
@@ -113,7 +168,8 @@ def test_no_labels_at_all():
 
 
 def test_settings_are_checked_before_any_work(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("multidomain.training.train.NgramFeaturizer", None)
+    for working in ("FEATURIZERS", "EncodedRows"):
+        monkeypatch.setattr(f"multidomain.training.train.{working}", None)
     with pytest.raises(ConfigError, match="There is no method 'man-nil'"):
         train_model(corpus(), split(), settings(method="man-nil"))
     with pytest.raises(ConfigError, match="'lamb' is not a setting"):
@@ -152,48 +208,68 @@ def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path: Path):
         settings(seed=1),
         settings(method="man-l2"),
         settings(method_settings={"lam": 0.5}),
-        settings(features={"weighting": "tfidf"}),
+        settings(features={"ngrams": {"weighting": "tfidf"}}),
         settings(training={"max_epochs": 3}),
         settings(training={"balanced": True}),
     ],
     ids=["seed", "method", "lam", "features", "epochs", "balanced"],
 )
 def test_fingerprint_tells_settings_apart(changed: RunSettings):
-    assert fingerprint(corpus(), split(), changed) != fingerprint(corpus(), split(), settings())
+    assert fingerprint_of(corpus(), split(), changed) != fingerprint_of(corpus(), split(), settings())
 
 
 def test_fingerprint_tells_data_and_splits_apart():
-    base = fingerprint(corpus(), split(), settings())
+    base = fingerprint_of(corpus(), split(), settings())
     texts, labels = corpus().documents.copy(), corpus().labels.copy()
     texts[3] = "another text"
-    assert fingerprint(corpus_from_rows(texts, labels, corpus().domains), split(), settings()) != base
-    assert fingerprint(corpus(), split(train=range(11), unlabelled=[11, *range(20, 24)]), settings()) != base
-    assert fingerprint(corpus(), split(dev=[12], unlabelled=[13, 14, 15, *range(20, 24)]), settings()) != base
-    assert fingerprint(corpus(), split(train=[*range(11), 12], dev=[11, 13, 14, 15]), settings()) != base
+    assert fingerprint_of(corpus_from_rows(texts, labels, corpus().domains), split(), settings()) != base
+    assert fingerprint_of(corpus(), split(train=range(11), unlabelled=[11, *range(20, 24)]), settings()) != base
+    assert fingerprint_of(corpus(), split(dev=[12], unlabelled=[13, 14, 15, *range(20, 24)]), settings()) != base
+    assert fingerprint_of(corpus(), split(train=[*range(11), 12], dev=[11, 13, 14, 15]), settings()) != base
 
 
 def test_fingerprint_is_the_same_for_the_same_run():
-    base = fingerprint(corpus(), split(), settings())
-    assert fingerprint(corpus(), split(), settings()) == base
-    assert fingerprint(corpus(), split(), settings(training={"checkpoint_seconds": 3})) == base
-    assert fingerprint(corpus(), split(test=[16]), settings()) == base, "test rows do not matter"
+    base = fingerprint_of(corpus(), split(), settings())
+    assert fingerprint_of(corpus(), split(), settings()) == base
+    assert fingerprint_of(corpus(), split(), settings(training={"checkpoint_seconds": 3})) == base
+    assert fingerprint_of(corpus(), split(test=[16]), settings()) == base, "test rows do not matter"
     said = settings(method_settings={"dropout": 0.4})  # the default, written out
-    assert fingerprint(corpus(), split(), said) == base
+    assert fingerprint_of(corpus(), split(), said) == base
+
+
+def test_a_checkpoint_of_the_time_before_settings_were_renamed_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its fingerprint names all features, flat, and what a method reads as sequences under `words`."""
+    run = settings(training={"checkpoint_seconds": 0}, features={"ngrams": {"max_features": 30}})
+    words = {"max_words": 50_000, "min_count": 2, "max_length": None, "vectors": None}
+    bags = {"weighting": "counts", "max_features": 30, "ngram_range": [1, 2]}
+    what = {**run.complete(), "features": bags, "words": words, "selection": split().selection, "threads": 1}
+    digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode() + corpus().content_hash().encode())
+    for rows in (split().train, split().dev, split().unlabelled):
+        digest.update(rows.tobytes() + b"|")
+    assert fingerprints(corpus(), split(), run)[1] == digest.hexdigest()
+    with monkeypatch.context() as patched:
+        patched.setattr("multidomain.training.train.fingerprints", lambda *_: (digest.hexdigest(), ""))
+        old = train_model(corpus(), split(), run, checkpoint_path=tmp_path / "c")
+    resumed = train_model(corpus(), split(), run, checkpoint_path=tmp_path / "c")
+    assert resumed.history == old.history and same(resumed, old)
 
 
 def test_all_settings_can_be_written_down():
     record = settings(method="sp").complete()
     assert record["method_settings"]["dropout"] == 0.4
     assert record["method_settings"]["hidden"] == [6]
-    assert record["features"] == {"weighting": "counts", "max_features": 5000, "ngram_range": [1, 2]}
+    assert record["features"] == {"ngrams": {"weighting": "counts", "max_features": 5000, "ngram_range": [1, 2]}}
     assert record["training"]["patience"] == 5
 
 
 def test_faults_of_all_parts_come_at_once():
     with pytest.raises(ConfigError) as caught:
-        RunSettings.parse({"features": {"max_features": 0}, "training": {"seed": -1}, "metod": "sp"}, "run")
+        values = {"features": {"ngrams": {"max_features": 0}}, "training": {"seed": -1}, "metod": "sp"}
+        RunSettings.parse(values, "run")
     for fault in (
-        r"'features\.max_features'",
+        r"'features': invalid settings of featurizer 'ngrams':\n  - 'max_features': .*greater than or equal to 1",
         r"'training\.seed'",
         r"'metod' is not a setting\. Did you mean 'method'",
     ):
@@ -205,6 +281,6 @@ def test_devices():
     if not torch.cuda.is_available():
         assert resolved_device("auto") == torch.device("cpu")
         with pytest.raises(
-            ConfigError, match=r"Device 'cuda' was asked for and there is none\. Use --device cpu or auto"
+            ConfigError, match=r"Device 'cuda' was asked for and there is none\. Use device='cpu' or device='auto'\."
         ):
             resolved_device("cuda")

@@ -42,7 +42,7 @@ def no_data(monkeypatch, tmp_path):
 
 
 def test_registry():
-    assert list(CORPORA) == ["amazon", "fdu-mtl", "vader", "demo"]
+    assert list(CORPORA) == ["amazon", "demo", "fdu-mtl", "vader"]
     assert all(name == corpus.name and corpus.description and corpus.source for name, corpus in CORPORA.items())
     assert CORPORA["demo"].fetch() is None
 
@@ -147,7 +147,7 @@ def test_fdu_mtl_has_the_repeats_its_readme_counts(benchmark_data):
     assert len(split.test) == 6_400
     assert len(split.dev) == 3_200
     assert (corpus.documents[corpus.labelled] == "").sum() == 1
-    repeats = split.repeats(corpus)
+    repeats = split.duplicates(corpus)
     assert sum(r.in_train for r in repeats.values()) == 540
     assert sum(r.in_train_or_unlabelled for r in repeats.values()) == 925
     found = {d: repeats[d].in_train_or_unlabelled for d in ("magazines", "video", "camera", "software")}

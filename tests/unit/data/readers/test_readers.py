@@ -49,7 +49,7 @@ def test_missing_texts_are_an_error_with_a_way_out(write):
     path = write("a.csv", "text,label\n" + rows)
     expected = (
         r"6 rows have no text \(null, NaN or blank\): a\.csv, row 3; a\.csv, row 5; a\.csv, row 6; a\.csv, row 7; "
-        r"a\.csv, row 8 and 1 more\. Fill the column 'text', or leave such rows out with --drop-empty"
+        r"a\.csv, row 8 and 1 more\. Fill the column 'text', or drop such rows \(drop_empty=True\)\."
     )
     with pytest.raises(DataError, match=expected):
         read_corpus(path)

@@ -141,7 +141,7 @@ def test_undecodable_byte_deep_in_a_big_file(write):
     table = open_table(write("a.csv", b"text,label\n" + b"".join(rows)))
     expected = (
         r"a\.csv, row 15002, column 'text': byte 0x92 is not utf-8, near b'two\\nlines, don\\x92t'\. If the file is "
-        r"in another encoding, name it, for example --encoding cp1252 \(in Python: encoding='cp1252'\)"
+        r"in another encoding, name it, for example encoding='cp1252'\."
     )
     with pytest.raises(DataError, match=expected):
         list(table.chunks())
@@ -152,11 +152,11 @@ def test_undecodable_byte_deep_in_a_big_file(write):
 def test_undecodable_elsewhere(write):
     with pytest.raises(DataError, match=r"a\.csv, row 1, column '2': byte 0xe9 is not utf-8"):
         open_table(write("a.csv", b"text,caf\xe9\na,b\n"))
-    with pytest.raises(DataError, match=r"a\.jsonl, row 2, column 'text': byte 0xe9 .*--encoding cp1252"):
+    with pytest.raises(DataError, match=r"a\.jsonl, row 2, column 'text': byte 0xe9 .*encoding='cp1252'"):
         open_table(write("a.jsonl", b'{"text": "a"}\n{"text": "caf\xe9"}\n'))
-    with pytest.raises(DataError, match=r"byte 0xff is not utf-8.*--encoding utf-16"):
+    with pytest.raises(DataError, match=r"byte 0xff is not utf-8.*encoding='utf-16'"):
         open_table(write("a.csv", "text,label\na,b\n".encode("utf-16")))
-    with pytest.raises(DataError, match=r"row 2, column 'text': byte 0x81 is not cp1252.*--encoding utf-8"):
+    with pytest.raises(DataError, match=r"row 2, column 'text': byte 0x81 is not cp1252.*encoding='utf-8'"):
         list(open_table(write("a.csv", b"text,label\n\x81,b\n"), "cp1252").chunks())
     with pytest.raises(DataError, match=r"a\.csv, after row 0: the bytes are not utf-16"):
         open_table(write("a.csv", b"\xff\xfet"), "utf-16")
@@ -198,7 +198,7 @@ def test_missing_and_unknown_columns(write):
     with pytest.raises(
         DataError,
         match=r"a\.csv has no column that looks like the text\. Its columns: 'id', 'words', 'label'\. "
-        r"Name the right one with --text-column NAME",
+        r"Name the right one with text_column=\.\.\.",
     ):
         table.resolve(Columns())
     with pytest.raises(

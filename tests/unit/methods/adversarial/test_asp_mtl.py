@@ -12,7 +12,8 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from multidomain.methods.adversarial.asp_mtl import ASPMTL, ASPMTLSettings
-from multidomain.methods.base import Batch, Task
+from multidomain.methods.base import Batch
+from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseBatch, SparseMatrix
 
 B, WORDS, CLASSES = 4, 13, 3
@@ -107,7 +108,7 @@ def test_without_weight_the_adversary_leaves_the_features_alone():
     for method in (with_D, without):
         method.start_training()
         method.step(X, U, 0, 0)
-        method.settle()
+        method.flush()
     state = copy.deepcopy(without.state_dict())
     for name, value in with_D.state_dict().items():
         if not name.startswith("D."):

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reports import Reports
 from torch import Tensor
 
 from multidomain.methods.adversarial.dann import DANN, SourcesAndTarget
 from multidomain.methods.adversarial.mdan import MDAN
-from multidomain.methods.base import Task
+from multidomain.methods.base import Method
+from multidomain.methods.history import History
+from multidomain.methods.task import Task
 from multidomain.nn.reversal import reverse_gradient
-
-pytestmark = pytest.mark.filterwarnings("ignore::multidomain.errors.NothingToAdapt")
 
 Make = Callable[..., Any]
 BATCH_SIZE, GAMMA = 4, 3.0  # the batch size of conftest.py; a gamma that leaves every source some weight
@@ -170,7 +171,7 @@ def test_lam_0_leaves_F_and_C_to_the_classes(name: str, make_task: Make, make_da
         method.step(X, U, 0, i)
         other.step(other_X, other_U, 0, i)
     for settled in (method, other):
-        settled.settle()
+        settled.flush()
     for parameter, value in other.state_dict().items():
         torch.testing.assert_close(method.state_dict()[parameter], value, rtol=1e-9, atol=1e-12, msg=parameter)
     assert (method.D.weight - start).abs().max() > 0.01  # D learns all the same
@@ -186,15 +187,31 @@ def test_without_a_target_training_is_that_of_a_plain_network(name: str, make_ta
     optimiser = torch.optim.Adam(weights.values(), lr=0.01)
     X, U, plain_X, plain_U = data.X, data.U, data.X, data.U
     for i in range(3):
-        method.settle()
+        method.flush()
         naive = Naive(method, data, plain_X, plain_U)
         assert_same(naive.w, weights)
         for parameter, gradient in naive.of_objective(name, 0.7).items():
             weights[parameter].grad = gradient
         optimiser.step()
         method.step(X, U, 0, i)
-    method.settle()
+    method.flush()
     assert_same(dict(method.named_parameters()), weights)
+
+
+class Loop(Reports):
+    """A training loop that does nothing."""
+
+    def run_epochs(self, method: Method, data: Any) -> History:
+        return History(best_epoch=7)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_that_there_is_no_target_is_noted(name: str, make_task: Make):
+    for labelled, kinds in ((None, ["no-target"]), ((0,), [])):
+        context = Loop()
+        history = make_method(name, make_task(2, labelled)).fit(data=None, context=context)
+        assert history.best_epoch == 7
+        assert [note.kind for note in context.notes] == kinds
 
 
 def test_hmax_touches_the_worst_source_and_the_easiest_discriminator_alone(make_task: Make, make_data: Make):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from multidomain.errors import ConfigError, DataError
 from multidomain.methods.adversarial.man import MAN, MANSettings
-from multidomain.methods.base import Task
+from multidomain.methods.task import Task
 from multidomain.nn.heads import Head
 from multidomain.nn.sparse import SparseBatch
 
@@ -284,10 +284,12 @@ def test_variants_are_one_method_with_parts_switched_off(
     method.eval()
     rows = data.batch().x
     assert method.logits(rows, 1).shape == (len(rows), 2)
-    shared = method.shared_features(rows)
-    assert (shared is None) == (category == "domain-specific")
-    if shared is not None:
-        torch.testing.assert_close(shared, method.F_s(rows)[0], rtol=0, atol=0)
+    asks_for = method.requirements(method.settings)
+    assert asks_for.shared_features == ("F_s" in parts.split())
+    assert asks_for.private_features == ("F_d" in parts.split())
+    assert asks_for.unseen_domains == (category != "domain-specific")
+    if asks_for.shared_features:
+        torch.testing.assert_close(method.shared_features(rows), method.F_s(rows)[0], rtol=0, atol=0)
 
 
 def test_without_an_adversary_no_text_is_drawn(make_task: Make, make_man: Make, make_data: Make):
@@ -349,7 +351,7 @@ def test_domain_specific_needs_labels_in_every_domain(make_task: Make, make_man:
     with pytest.raises(
         ConfigError,
         match=r"A domain-specific model learns each domain from its own labels, and 'b' has none\. "
-        r"Leave it out, or use another category, such as 'shared'\.",
+        r"Drop the domain, or use another category, such as category='shared'\.",
     ):
         make_man(make_task(labelled=(0, 2)), category="domain-specific", adversary=None)
 

@@ -11,11 +11,12 @@ import torch
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from multidomain.methods.base import Task
+from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.linear.base import LinearMethod, solve_one
 from multidomain.methods.linear.feature_augmentation import FeatureAugmentation
 from multidomain.methods.linear.rmtl import RMTL, RMTLSettings
+from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseMatrix
 
 COLUMNS, C = 3, 0.8
@@ -34,15 +35,15 @@ def rows(n_classes: int = 2, mirrored: bool = False, weighted: bool = False) -> 
     if mirrored:  # then the best bias is 0, whether it is penalised or not
         x, d, y = np.vstack([x, -x]), np.r_[d, d], np.r_[y, 1 - y]
     weight = random.uniform(0.2, 3, size=len(x)) if weighted else None
-    return Examples(SparseMatrix(csr_matrix(x), dtype=torch.float64), d, y, weight)
+    return Examples(csr_matrix(x), d, y, weight)
 
 
 def fitted(method: type[LinearMethod], labelled: Examples, n_classes: int = 2, **settings: Any) -> LinearMethod:
     task = Task(COLUMNS, n_classes, ("a", "b", "c"), LABELLED)
     model = method(task, method.settings_type(**settings)).double()
-    none = labelled.where(np.zeros(len(labelled), bool))
+    none = labelled.select(np.zeros(len(labelled), bool))
     data = TrainingData(task, tuple("xyz"[:n_classes]), labelled, labelled, none, np.ones(len(labelled), bool))
-    model.fit(data, lambda *_: None)
+    model.fit(data, FitContext())
     return model
 
 
@@ -56,7 +57,7 @@ def scores(model: LinearMethod, n_classes: int = 2) -> tuple[np.ndarray, np.ndar
 
 def smooth_minimum(loss: str, labelled: Examples, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (w_0, v_0, v_2) and b that minimise the objective of feature augmentation."""
-    x, y, d = labelled.x.matrix().toarray(), labelled.y, labelled.d
+    x, y, d = labelled.x.toarray(), labelled.y, labelled.d
     omega = np.ones(len(x)) if labelled.weight is None else labelled.weight
     k = 1 if n_classes == 2 else n_classes
 
@@ -80,7 +81,7 @@ def smooth_minimum(loss: str, labelled: Examples, n_classes: int) -> tuple[np.nd
 
 def hinge_minimum(labelled: Examples, cost: float, mu: float) -> tuple[np.ndarray, float]:
     """Return (w_0, v_0, v_2) and J at the minimum of RMTL's objective, as a quadratic programme with slacks."""
-    x, y, d = labelled.x.matrix().toarray(), 2 * labelled.y - 1, labelled.d
+    x, y, d = labelled.x.toarray(), 2 * labelled.y - 1, labelled.d
     n = len(x)
 
     def J(z: np.ndarray) -> float:
@@ -123,7 +124,7 @@ def test_rmtl_is_the_minimum(mu: float):
     np.testing.assert_allclose(weight, [w_0, w_0 + v_0, w_0, w_0 + v_2], atol=5e-3)
     np.testing.assert_allclose(bias, 0, atol=5e-3)
     # w_0 and v_d are read off the model's weights, and the objective is written out.
-    x, y, d = labelled.x.matrix().toarray(), 2 * labelled.y - 1, labelled.d
+    x, y, d = labelled.x.toarray(), 2 * labelled.y - 1, labelled.d
     found = mu / 2 * weight[0] @ weight[0] + sum(0.5 * np.square(weight[1 + e] - weight[0]).sum() for e in range(3))
     for i in range(len(x)):
         found += C * max(0.0, 1 - y[i] * (x[i] @ weight[1 + d[i]] + bias[0]))
@@ -141,7 +142,7 @@ def test_rmtl_with_three_classes_is_one_against_the_rest():
 
 
 def svm(labelled: Examples, cost: float) -> np.ndarray:
-    weight, _ = solve_one("hinge", labelled.x.matrix(), labelled.y, None, 2, cost)
+    weight, _ = solve_one("hinge", labelled.x, labelled.y, None, 2, cost)
     return weight[:, 1] - weight[:, 0]
 
 
@@ -149,7 +150,7 @@ def test_large_mu_leaves_every_domain_to_itself():
     labelled = rows(mirrored=True)
     weight, _ = scores(fitted(RMTL, labelled, C=C, mu=1e6))
     np.testing.assert_allclose(weight[0], 0, atol=1e-3)
-    alone = {d: svm(labelled.where(labelled.d == d), C) for d in LABELLED}
+    alone = {d: svm(labelled.select(labelled.d == d), C) for d in LABELLED}
     assert np.abs(alone[0] - alone[2]).max() > 0.3
     for d in LABELLED:
         np.testing.assert_allclose(weight[1 + d], alone[d], atol=5e-3)
@@ -168,9 +169,9 @@ def test_small_mu_is_one_model_for_all():
 def test_domains_without_labels_and_unseen_ones_are_answered_by_w_0(method: type[LinearMethod], settings: Any):
     labelled = rows()
     model = fitted(method, labelled, **settings)
-    x = labelled.x.take(np.arange(8))
+    x = SparseMatrix(labelled.x, dtype=torch.float64).take(np.arange(8))
     w_0 = model.weight[0].numpy()
-    expected = labelled.x.matrix()[:8] @ w_0 + model.bias[0].numpy()
+    expected = labelled.x[:8] @ w_0 + model.bias[0].numpy()
     np.testing.assert_allclose(model.logits(x, None), expected, rtol=1e-12)
     np.testing.assert_array_equal(model.logits(x, 1), model.logits(x, None))
     for d in LABELLED:

@@ -10,26 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from reports import Reports
 from scipy.optimize import approx_fprime, minimize
 from scipy.sparse import csr_matrix
 
-from multidomain.errors import ConfigError, DataError, ModelError
-from multidomain.methods.base import Task
+from multidomain.errors import ConfigError, DataError, TrainingError
+from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.linear.cmsc import CMSC, CMSCSettings, domain_similarity
 from multidomain.methods.linear.graph_solver import TiedWeights, laplacian
 from multidomain.methods.linear.mtl_graph import MTLGraph
-from multidomain.nn.sparse import SparseMatrix
+from multidomain.methods.task import Task
 
 COLUMNS = 3
 DOMAINS = ("a", "b", "c", "d")
 LABELLED = (0, 1, 3)  # domain 2 has none
 LOSSES = ("ls", "svm", "lr")
-
-
-def sparse(x: np.ndarray) -> SparseMatrix:
-    return SparseMatrix(csr_matrix(x), dtype=torch.float64)
 
 
 def make_data(n_classes: int = 2, weighted: bool = False, empty_columns: int = 0) -> TrainingData:
@@ -45,7 +41,7 @@ def make_data(n_classes: int = 2, weighted: bool = False, empty_columns: int = 0
     classes = ("negative", "positive") if n_classes == 2 else ("negative", "neutral", "positive")
     task = Task(COLUMNS + empty_columns, n_classes, DOMAINS, LABELLED)
     words = ("fine", "dull", "table", "great", "awful", "chair")[: COLUMNS + empty_columns]
-    rows, all_text = Examples(sparse(x), d, y, weight), Examples(sparse(text), np.r_[d, [2] * 8])
+    rows, all_text = Examples(csr_matrix(x), d, y, weight), Examples(csr_matrix(text), np.r_[d, [2] * 8])
     return TrainingData(task, classes, rows, all_text, rows, np.arange(47) < 39, words)
 
 
@@ -56,7 +52,7 @@ def loss_of(loss: str, y: int, s: float) -> float:
 def mean_losses(loss: str, data: TrainingData, weights: np.ndarray, domains: tuple[int, ...] = LABELLED) -> float:
     """Weighted mean loss in each labelled domain, summed; `weights` (domains, columns + 1, targets)."""
     rows, targets = data.labelled, weights.shape[2]
-    x = np.hstack([rows.x.matrix().toarray(), np.ones((len(rows), 1))])
+    x = np.hstack([rows.x.toarray(), np.ones((len(rows), 1))])
     total = 0.0
     for d in domains:
         here = [i for i in range(len(rows)) if rows.d[i] == d]
@@ -92,17 +88,34 @@ def test_value_gradient_and_minimum(loss: str, n_classes: int, weighted: bool):
     value, gradient = problem.value_and_gradient(at)
     assert value == pytest.approx(J(at), rel=1e-12)
     np.testing.assert_allclose(gradient, slopes(J, at), atol=1e-7)
-    best = problem.minimum()
+    best = problem.minimum(FitContext())
     assert np.abs(problem.value_and_gradient(best.ravel())[1]).max() <= 1e-5
-    np.testing.assert_allclose(problem.minimum(start=at), best, atol=1e-3)  # wherever it starts
+    np.testing.assert_allclose(problem.minimum(FitContext(), start=at), best, atol=1e-3)  # wherever it starts
 
 
 def test_features_that_are_not_finite_are_refused():
     data = make_data()
-    huge = replace(data.labelled, x=sparse(np.full((39, COLUMNS), 1e200)))
+    huge = replace(data.labelled, x=csr_matrix(np.full((39, COLUMNS), 1e200)))
     problem = TiedWeights(data.task, huge, "ls", np.eye(4), None, None)
-    with np.errstate(all="ignore"), pytest.raises(ModelError, match=r"not finite\. Scale the features down, or use tf"):
-        problem.minimum(start=np.ones((5, COLUMNS + 1, 1)))
+    message = r"not finite\. Scale the features down, or use weighting='tfidf'\."
+    with np.errstate(all="ignore"), pytest.raises(TrainingError, match=message):
+        problem.minimum(FitContext(), start=np.ones((5, COLUMNS + 1, 1)))
+
+
+def test_a_search_that_ends_early_is_noted(monkeypatch: pytest.MonkeyPatch):
+    data, context = make_data(), Reports()
+    problem = TiedWeights(data.task, data.labelled, "lr", 1e-3 * np.eye(4), 1e-3, None)
+    problem.minimum(context)
+    assert context.notes == []
+
+    def after_one_step(*given: Any, options: dict[str, Any], **more: Any) -> Any:
+        return minimize(*given, options={**options, "maxiter": 1}, **more)
+
+    monkeypatch.setattr("multidomain.methods.linear.graph_solver.minimize", after_one_step)
+    problem.minimum(context)
+    (note,) = context.notes
+    assert note.kind == "not-converged"
+    assert note.message.startswith("The solver stopped before the minimum (largest partial derivative ")
 
 
 def test_laplacian():
@@ -116,7 +129,7 @@ def test_laplacian():
 def solved(method: Any, data: TrainingData, loss: str, **values: float) -> np.ndarray:
     """Weights with the bias below, of unknown domains and of each, shape (1 + domains, columns + 1, targets)."""
     model = method(data.task, method.settings_type(loss=loss, **values))
-    found = model.solve(data, {"alpha": 0.0, **values})
+    found = model.solve(data, {"alpha": 0.0, **values}, FitContext())
     joined = np.concatenate([found.weight, found.bias[:, None]], axis=1)
     return joined if joined.shape[2] > 2 else joined[..., 1:] - joined[..., :1]
 
@@ -186,7 +199,7 @@ def test_cmsc_is_the_minimum_of_its_objective(loss: str, n_classes: int):
 
 
 def similarity_of(*words: list[float]) -> np.ndarray:
-    return domain_similarity(Examples(sparse(np.array(words)), np.arange(len(words))), len(words))
+    return domain_similarity(Examples(csr_matrix(np.array(words)), np.arange(len(words))), len(words))
 
 
 def test_similarity_is_one_minus_the_divergence_in_bits():
@@ -211,7 +224,7 @@ def test_similarity_of_equal_and_of_disjoint_words():
 
 def test_similarity_of_equal_words_survives_rounding():
     row = [0.6369616873, 0.2697867138, 0.0409735239]
-    x = SparseMatrix(csr_matrix(np.array([row] * 4, dtype=np.float32)))
+    x = csr_matrix(np.array([row] * 4, dtype=np.float32))
     S = domain_similarity(Examples(x, np.array([0, 1, 1, 1])), 2)
     np.testing.assert_allclose(S, np.ones((2, 2)), atol=1e-7)
 
@@ -223,7 +236,7 @@ def lexicon(folder: Path, text: str = "fine\t2\ngreat\t4\nawful\t-3\n") -> str:
 
 def with_lexicon(data: TrainingData, alpha: float, **settings: Any) -> np.ndarray:
     model = CMSC(data.task, CMSCSettings(**settings))
-    return model.solve(data, {"ridge": 0.1, "beta": 0.1, "alpha": alpha}).weight
+    return model.solve(data, {"ridge": 0.1, "beta": 0.1, "alpha": alpha}, FitContext()).weight
 
 
 def test_the_lexicon_draws_the_weights_of_its_words(tmp_path: Path):
@@ -247,7 +260,9 @@ def test_the_lexicon_says_nothing_about_further_classes(tmp_path: Path):
 
 def test_what_a_lexicon_cannot_do_without(tmp_path: Path):
     data = make_data()
-    with pytest.raises(ConfigError, match=r"needs the words behind the features, and these are vectors .* Leave 'lex"):
+    with pytest.raises(
+        ConfigError, match=r"needs the words behind the features, and these are vectors .* Drop the setting 'lex"
+    ):
         with_lexicon(replace(data, words=None), 0.1, lexicon=lexicon(tmp_path))
     expected = r"the classes 'good' and 'negative', and 'good' is not among 'negative', 'positive'\. Name them with"
     with pytest.raises(ConfigError, match=expected):

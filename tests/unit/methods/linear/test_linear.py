@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from reports import Reports
 from scipy.optimize import approx_fprime
 from scipy.sparse import csr_matrix
 
 from multidomain.errors import ConfigError, DataError
-from multidomain.methods.base import Task
+from multidomain.methods.base import FitContext
+from multidomain.methods.calibration import NEVER, best_scale
 from multidomain.methods.data import Examples, TrainingData
-from multidomain.methods.linear.base import C_GRID, NEVER, best_scale, solve_one
+from multidomain.methods.history import History
+from multidomain.methods.linear.base import C_GRID, solve_one
 from multidomain.methods.linear.plain import Linear, LinearSettings
-from multidomain.nn.sparse import SparseMatrix
+from multidomain.methods.task import Task
+from multidomain.nn.sparse import SparseBatch, SparseMatrix
 
 LOSSES = ("ls", "svm", "lr")
 
 
 def examples(x: np.ndarray, d: Any, y: Any, weight: np.ndarray | None = None) -> Examples:
-    return Examples(SparseMatrix(csr_matrix(x), dtype=torch.float64), np.broadcast_to(d, len(x)), np.asarray(y), weight)
+    return Examples(csr_matrix(x), np.broadcast_to(d, len(x)), np.asarray(y), weight)
+
+
+def batch(x: np.ndarray | csr_matrix) -> SparseBatch:
+    return SparseMatrix(csr_matrix(x), dtype=torch.float64).all()
 
 
 def linear(labelled: Examples, dev: Examples, n_classes: int = 2, **settings: Any) -> tuple[Linear, TrainingData]:
     names = tuple("abc"[: labelled.d.max() + 1])
-    task = Task(labelled.x.matrix().shape[1], n_classes, names, tuple(np.unique(labelled.d)))
+    task = Task(labelled.x.shape[1], n_classes, names, tuple(np.unique(labelled.d)))
     data = TrainingData(task, tuple("xyz"[:n_classes]), labelled, labelled, dev, np.ones(len(labelled), bool))
     return Linear(task, LinearSettings(**settings)).double(), data
 
@@ -106,23 +114,23 @@ def test_a_domain_s_own_model_knows_its_rows_alone(loss: str):
     y[30:] = (y[30:] + 1) % 3  # so that the domains disagree
     d = np.repeat([0, 1], 30)
     model, data = linear(examples(x, d, y), examples(x[:0], 0, y[:0]), 3, loss=loss, category="domain-specific", C=0.7)
-    assert model.fit(data, lambda *_: None) == {"C": {"a": 0.7, "b": 0.7}}
+    assert model.fit(data, FitContext()) == History(chosen={"C": {"a": 0.7, "b": 0.7}})
     for code in (0, 1):
         scorer = np.vstack([model.weight[1 + code].numpy(), model.bias[1 + code].numpy()])
         here = [x[d == code], y[d == code], np.ones(30), 0.7]
         left = gradient(loss, scorer, *here)
         assert np.abs(left[:-1] if loss == "svm" else left).max() < 1e-4
         expected = here[0] @ scorer[:-1] + scorer[-1]
-        np.testing.assert_allclose(model.logits(data.labelled.x.take(np.flatnonzero(d == code)), code), expected)
+        np.testing.assert_allclose(model.logits(batch(data.labelled.x[d == code]), code), expected)
 
 
 def test_domain_specific_refuses_what_it_knows_nothing_about():
     x, y = random_rows(10, 3, 2)
     model, data = linear(examples(x, [0, 1] * 5, y), examples(x, 0, y), category="domain-specific", C=1.0)
-    model.fit(data, lambda *_: None)
+    model.fit(data, FitContext())
     with pytest.raises(DataError, match=r"knows nothing about a domain .* only about 'a', 'b'\. Name one"):
-        model.logits(data.dev.x.take(np.arange(10)), None)
-    with pytest.raises(ConfigError, match=r"learns each domain from its own labels, and 'b' has none\. Leave it out"):
+        model.logits(batch(data.dev.x), None)
+    with pytest.raises(ConfigError, match=r"each domain from its own labels, and 'b' has none\. Drop the domain, or"):
         Linear(Task(3, 2, ("a", "b"), (0,)), model.settings)
 
 
@@ -132,11 +140,9 @@ def test_a_class_without_rows_is_never_the_answer(loss: str, present: tuple[int,
     x, y = random_rows(30, 4, len(present))
     y = np.array(present)[y]
     model, data = linear(examples(x, 0, y), examples(x, 0, y), 3, loss=loss)  # C chosen, scores calibrated
-    model.fit(data, lambda *_: None)
+    model.fit(data, FitContext())
     anything = 20 * np.random.default_rng(2).normal(size=(200, 4))
-    answers = model.logits(SparseMatrix(csr_matrix(anything), dtype=torch.float64).take(np.arange(200)), 0).argmax(
-        dim=1
-    )
+    answers = model.logits(batch(anything), 0).argmax(dim=1)
     assert set(answers.tolist()) == set(present)
 
 
@@ -144,9 +150,9 @@ def test_a_class_without_rows_is_never_the_answer(loss: str, present: tuple[int,
 def test_calibration_changes_no_answer_and_makes_the_development_labels_most_probable(loss: str):
     x, y = random_rows(100, 4, 3)
     model, data = linear(examples(x[:40], 0, y[:40]), examples(x[40:], 0, y[40:]), 3, loss=loss, C=1.0)
-    raw = model.solve(data, {"C": 1.0}).scores(data.dev)
-    model.fit(data, lambda *_: None)
-    kept = model.logits(data.dev.x.take(np.arange(60)), 0).numpy()
+    raw = model.solve(data, {"C": 1.0}, FitContext()).scores(data.dev)
+    model.fit(data, FitContext())
+    kept = model.logits(batch(data.dev.x), 0).numpy()
     scale = kept[0, 0] / raw[0, 0]
     np.testing.assert_allclose(kept, scale * raw, rtol=1e-9)
     np.testing.assert_array_equal(kept.argmax(axis=1), raw.argmax(axis=1))
@@ -175,8 +181,9 @@ def test_calibration_leaves_out_labels_that_are_never_the_answer():
 def test_without_development_rows_scores_stay_as_they_are():
     x, y = random_rows(30, 4, 2)
     model, data = linear(examples(x, 0, y), examples(x[:0], 0, y[:0]), loss="svm")
-    assert model.fit(data, lambda *_: None) == {"C": C_GRID[len(C_GRID) // 2]}
-    np.testing.assert_array_equal(model.weight.numpy(), model.solve(data, {"C": C_GRID[len(C_GRID) // 2]}).weight)
+    middle = {"C": C_GRID[len(C_GRID) // 2]}
+    assert model.fit(data, FitContext()).chosen == middle
+    np.testing.assert_array_equal(model.weight.numpy(), model.solve(data, middle, FitContext()).weight)
 
 
 def weak_and_strong() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
@@ -196,27 +203,26 @@ def weak_and_strong() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
 @pytest.mark.parametrize("best", ["large C", "small C"])
 def test_C_is_chosen_on_development_rows(loss: str, best: str):
     x, y, dev = weak_and_strong()
-    told: list[tuple[Mapping[str, Any], float | None]] = []
+    context = Reports()
     model, data = linear(examples(x, 0, y), examples(dev[best], 0, y), loss=loss)
-    chosen = model.fit(data, lambda values, accuracy: told.append((values, accuracy)))
-    reached = {values["C"]: accuracy for values, accuracy in told}
+    chosen = model.fit(data, context).chosen
+    reached = {values["C"]: accuracy for values, accuracy in context.told}
     assert set(reached) <= set(C_GRID)
     assert set(reached.values()) == {0.0, 1.0}
     assert chosen["C"] == min(C for C, accuracy in reached.items() if accuracy == 1)
     assert (chosen["C"] == C_GRID[0]) == (best == "small C")
-    kept = model.logits(data.dev.x.take(np.arange(len(y))), 0).argmax(dim=1)
+    kept = model.logits(batch(data.dev.x), 0).argmax(dim=1)
     np.testing.assert_array_equal(kept, y)
 
 
 def test_each_domain_chooses_its_own_C():
     x, y, dev = weak_and_strong()
-    told: list[Mapping[str, Any]] = []
+    context = Reports()
     labelled = examples(np.vstack([x, x]), np.repeat([0, 1], 40), np.r_[y, y])
     held_out = examples(np.vstack([dev["large C"], dev["small C"]]), np.repeat([0, 1], 40), np.r_[y, y])
     model, data = linear(labelled, held_out, category="domain-specific")
-    chosen = model.fit(data, lambda values, _: told.append(values))["C"]
+    chosen = model.fit(data, context).chosen["C"]
     assert chosen["b"] == C_GRID[0] < chosen["a"]
-    assert {values["domain"] for values in told} == {"a", "b"}
+    assert {values["domain"] for values in context.values} == {"a", "b"}
     for d in (0, 1):
-        rows = data.dev.x.take(np.flatnonzero(held_out.d == d))
-        np.testing.assert_array_equal(model.logits(rows, d).argmax(dim=1), y)
+        np.testing.assert_array_equal(model.logits(batch(data.dev.x[held_out.d == d]), d).argmax(dim=1), y)

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from reports import Reports
 from scipy.sparse import csr_matrix
 from scipy.special import softmax
 from sklearn.svm import LinearSVC
 
 from multidomain.errors import ConfigError
-from multidomain.methods.base import Task
+from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.registry import method_entry
 from multidomain.methods.sped.evidence import class_evidence
 from multidomain.methods.sped.method import SPED, SPEDSettings
-from multidomain.nn.sparse import SparseMatrix
+from multidomain.methods.task import Task
+from multidomain.nn.sparse import SparseBatch, SparseMatrix
 
 COLUMNS, DOMAINS, LABELLED = 8, 3, (0, 2)  # domain 1 has no labels
 WORDS_ALONE = {"denoised": 0, "C": 0.5}
 
 
-def sparse(x: np.ndarray) -> SparseMatrix:
-    return SparseMatrix(csr_matrix(x))
+def sparse(x: np.ndarray) -> csr_matrix:
+    return csr_matrix(x, dtype=np.float32)
+
+
+def batch(x: np.ndarray) -> SparseBatch:
+    return SparseMatrix(sparse(x)).all()
 
 
 def random_text(n: int, seed: int) -> np.ndarray:
@@ -63,18 +68,14 @@ def make_data(
     return TrainingData(task, tuple("xyz"[:n_classes]), Examples(sparse(x), d, y, weight), text, dev, has_label)
 
 
-def untold(*_: Any) -> None:
-    pass
-
-
 def fitted(data: TrainingData, **settings: Any) -> SPED:
     method = SPED(data.task, SPEDSettings.parse(settings))
-    method.fit(data, untold)
+    method.fit(data, FitContext())
     return method
 
 
 def logits(method: SPED, x: np.ndarray, d: int | None) -> np.ndarray:
-    return method.logits(sparse(x).take(np.arange(len(x))), d).numpy()
+    return method.logits(batch(x), d).numpy()
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -116,7 +117,7 @@ def test_the_first_fit_is_a_support_vector_machine_on_both_views(n_classes: int,
         return np.hstack([unit(x * (0.6 + 0.4 * class_evidence(data.labelled, n_classes))), length * denoised])
 
     rows = data.labelled
-    machine = Machine(phi(rows.x.matrix().toarray()), rows.d, np.eye(n_classes)[rows.y], np.full(40, 0.5), private)
+    machine = Machine(phi(rows.x.toarray()), rows.d, np.eye(n_classes)[rows.y], np.full(40, 0.5), private)
     new = random_text(25, 3)
     for d in (None, 0, 1, 2):
         expected = machine.logits(phi(new), d)
@@ -129,10 +130,10 @@ def test_the_first_fit_is_a_support_vector_machine_on_both_views(n_classes: int,
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_round_learns_from_answers_as_far_as_they_are_sure(n_classes: int):
     data = make_data(n_classes)
-    settings = {**WORDS_ALONE, "evidence": 0.0, "private": 0.5, "trust": 0.8, "match_shares": False}
+    settings = {**WORDS_ALONE, "evidence": 0.0, "private": 0.5, "pseudo_label_weight": 0.8, "match_shares": False}
     method = fitted(data, rounds=1, **settings)
     rows, cost = data.labelled, np.full(40, 0.5)
-    known, own = unit(rows.x.matrix().toarray()), unit(random_text(30, 1))
+    known, own = unit(rows.x.toarray()), unit(random_text(30, 1))
     first = Machine(known, rows.d, np.eye(n_classes)[rows.y], cost, 0.5)
     p = softmax(first.logits(own, 1), axis=1)
     both, d = np.vstack([known, own]), np.r_[rows.d, np.ones(30, int)]
@@ -156,7 +157,7 @@ def test_a_round_learns_from_answers_as_far_as_they_are_sure(n_classes: int):
         ("denoised_words", 0, r"greater than or equal to 1, got 0\."),
         ("rounds", -1, r"greater than or equal to 0, got -1\."),
         ("rounds", 1.5, r"got 1\.5\."),
-        ("trust", 0, r"greater than 0, got 0\."),
+        ("pseudo_label_weight", 0, r"greater than 0, got 0\."),
         ("match_shares", "perhaps", r"got 'perhaps'\."),
         ("C", 0, r"greater than 0, got 0\."),
         ("C", float("inf"), r"got inf\."),
@@ -173,12 +174,12 @@ def test_a_mistyped_setting_brings_the_near_one():
 
 
 def test_without_denoising_there_is_no_second_view():
-    told: list[Mapping[str, Any]] = []
+    context = Reports()
     data = make_data(n_dev=20)
     method = SPED(data.task, SPEDSettings(denoised=0))
-    chosen = method.fit(data, lambda values, _: told.append(values))
+    chosen = method.fit(data, context).chosen
     assert method.views.projection.numel() == method.denoised_weight.numel() == 0
-    first = [values for values in told if "round" not in values]
+    first = [values for values in context.values if "round" not in values]
     assert {values["length"] for values in first} == {chosen["length"]} == {0.0}
     assert [values["C"] for values in first] == [0.1, 0.3, 1.0, 3.0]
 
@@ -226,7 +227,7 @@ def skewed_domain(n_dev: int = 0) -> tuple[TrainingData, np.ndarray, np.ndarray]
     text = Examples(sparse(np.vstack([labelled, new])), np.repeat([0, 1], 40))
     rows = Examples(sparse(labelled), np.zeros(40, int), y)
     task = Task(3, 2, ("a", "b"), (0,))
-    return TrainingData(task, ("x", "y"), rows, text, rows.where(np.arange(n_dev)), text.d == 0), new, y
+    return TrainingData(task, ("x", "y"), rows, text, rows.select(np.arange(n_dev)), text.d == 0), new, y
 
 
 @pytest.mark.parametrize("n_dev", [0, 20])  # all of which are answered rightly, so that scores are scaled up a lot
@@ -236,9 +237,9 @@ def test_matched_shares_make_skewed_answers_balanced(n_dev: int):
     assert (logits(first, new, 1).argmax(axis=1) == 1).all()
     unmatched = fitted(data, rounds=5, C=1.0, denoised=0, match_shares=False)
     assert (logits(unmatched, new, 1).argmax(axis=1) == 1).all()
-    matched = fitted(data, rounds=5, C=1.0, denoised=0, trust=1.0, private=4.0)
+    matched = fitted(data, rounds=5, C=1.0, denoised=0, pseudo_label_weight=1.0, private=4.0)
     np.testing.assert_array_equal(logits(matched, new, 1).argmax(axis=1), y)
-    known = data.labelled.x.matrix().toarray()
+    known = data.labelled.x.toarray()
     np.testing.assert_array_equal(logits(matched, known, 0).argmax(axis=1), data.labelled.y)
 
 
@@ -257,7 +258,7 @@ def test_a_domain_that_was_not_in_training_has_shared_weights_alone():
 @pytest.mark.parametrize("d", [None, 0, 1, 2])
 def test_views_of_the_shared_and_the_private_part(d: int | None, n_classes: int):
     method = fitted(make_data(n_classes), denoised=3, C=0.5, denoised_length=0.7)
-    a, b = (sparse(random_text(10, seed)).take(np.arange(10)) for seed in (3, 4))
+    a, b = (batch(random_text(10, seed)) for seed in (3, 4))
     torch.testing.assert_close(method.logits_of_views(a, a, d), method.logits(a, d))
     private = method.logits(b, d) - method.logits(b, None)
     torch.testing.assert_close(method.logits_of_views(a, b, d), method.logits(a, None) + private)
@@ -276,26 +277,26 @@ def test_what_is_kept_is_all_that_predicts():
 
 def test_without_development_rows_the_preferred_values_are_taken():
     data = make_data()
-    told: list[tuple[Mapping[str, Any], float | None]] = []
+    context = Reports()
     method = SPED(data.task, SPEDSettings(denoised=3))
-    chosen = method.fit(data, lambda values, accuracy: told.append((values, accuracy)))
+    chosen = method.fit(data, context).chosen
     assert chosen == {"length": 0.7, "C": 0.1}
-    assert told[0] == (chosen, None)
+    assert context.told[0] == (chosen, None)
 
 
 def test_what_is_tried_on_development_rows():
     data = make_data(n_dev=60)
-    told: list[tuple[Mapping[str, Any], float | None]] = []
+    context = Reports()
     method = SPED(data.task, SPEDSettings(denoised=3, rounds=2))
-    chosen = method.fit(data, lambda values, accuracy: told.append((values, accuracy)))
-    pairs = [(values["length"], values["C"]) for values, _ in told[:-2]]
+    chosen = method.fit(data, context).chosen
+    pairs = [(values["length"], values["C"]) for values in context.values[:-2]]
     assert pairs == [(length, C) for length in (0.7, 0.0) for C in (0.1, 0.3, 1.0, 3.0)]
-    assert [values for values, _ in told[-2:]] == [{"round": number, **chosen} for number in (1, 2)]
-    kept = [logits(method, data.dev.x.matrix().toarray(), d).argmax(axis=1) for d in range(DOMAINS)]
+    assert context.values[-2:] == [{"round": number, **chosen} for number in (1, 2)]
+    kept = [logits(method, data.dev.x.toarray(), d).argmax(axis=1) for d in range(DOMAINS)]
     right = [(kept[d] == data.dev.y)[data.dev.d == d].mean() for d in LABELLED]
-    assert told[-1][1] == pytest.approx(np.mean(right))
+    assert context.told[-1][1] == pytest.approx(np.mean(right))
     given = SPED(data.task, SPEDSettings(denoised=3, rounds=0, C=2.0, denoised_length=0.3))
-    assert given.fit(data, untold) == {"length": 0.3, "C": 2.0}
+    assert given.fit(data, FitContext()).chosen == {"length": 0.3, "C": 2.0}
 
 
 def test_the_best_values_are_taken_where_all_domains_have_labels_and_preferred_ones_otherwise():
@@ -303,20 +304,18 @@ def test_the_best_values_are_taken_where_all_domains_have_labels_and_preferred_o
     chosen = {}
     for labelled in (LABELLED, (0, 1, 2)):
         task = Task(COLUMNS, 2, data.task.domains, labelled)
-        told: list[tuple[Mapping[str, Any], float | None]] = []
-        chosen[labelled] = SPED(task, SPEDSettings(denoised=3, rounds=0)).fit(
-            data, lambda values, accuracy, told=told: told.append((values, accuracy))
-        )
-        best = max(accuracy for _, accuracy in told)
+        context = Reports()
+        chosen[labelled] = SPED(task, SPEDSettings(denoised=3, rounds=0)).fit(data, context).chosen
+        best = max(accuracy for _, accuracy in context.told)
         good_enough = best if labelled != LABELLED else best - (best * (1 - best) / 60) ** 0.5
-        assert chosen[labelled] == next(values for values, accuracy in told if accuracy >= good_enough)
+        assert chosen[labelled] == next(values for values, accuracy in context.told if accuracy >= good_enough)
     assert chosen[LABELLED] != chosen[0, 1, 2]
 
 
 def test_scores_are_scaled_to_the_development_rows():
     settings = {"denoised": 0, "C": 0.1, "rounds": 0}
     data = make_data(n_dev=60)
-    x, y = data.dev.x.matrix().toarray()[data.dev.d == 0], torch.from_numpy(data.dev.y)
+    x, y = data.dev.x.toarray()[data.dev.d == 0], torch.from_numpy(data.dev.y)
     raw, scaled = (logits(fitted(given, **settings), x, 0) for given in (make_data(), data))
     scale = scaled[0, 1] / raw[0, 1]
     assert abs(np.log(scale)) > 0.1
@@ -324,7 +323,7 @@ def test_scores_are_scaled_to_the_development_rows():
     after = torch.from_numpy(
         np.where(
             (data.dev.d == 0)[:, None],
-            *(logits(fitted(data, **settings), data.dev.x.matrix().toarray(), d) for d in LABELLED),
+            *(logits(fitted(data, **settings), data.dev.x.toarray(), d) for d in LABELLED),
         )
     )
     loss = torch.nn.functional.cross_entropy
@@ -336,7 +335,7 @@ def test_a_row_that_counts_3_is_the_row_three_times():
     once = data.labelled
     once.y[:8] = 1 - once.y[:8]  # so that it matters how much they count
     heavy = Examples(once.x, once.d, once.y, np.r_[np.full(8, 3.0), np.ones(32)])
-    thrice = once.where(np.r_[np.arange(8), np.arange(8), np.arange(40)])
+    thrice = once.select(np.r_[np.arange(8), np.arange(8), np.arange(40)])
     x = random_text(10, 3)
     found = []
     for rows in (heavy, thrice, once):
@@ -350,7 +349,7 @@ def test_a_row_that_counts_3_is_the_row_three_times():
 def test_a_class_without_rows_is_never_the_answer(n_present: int):
     data = make_data(3)
     task = Task(COLUMNS, n_present + 1, data.task.domains, LABELLED)
-    rows = data.labelled.where(data.labelled.y < n_present)
+    rows = data.labelled.select(data.labelled.y < n_present)
     classes = tuple("wxyz"[: n_present + 1])
     method = fitted(TrainingData(task, classes, rows, data.text, data.dev, data.text_has_label), **WORDS_ALONE)
     x = np.abs(np.random.default_rng(2).normal(size=(300, COLUMNS))) * (random_text(300, 6) > 0.3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.sparse import csr_matrix
 
 from multidomain.methods.data import Examples
@@ -22,7 +23,7 @@ def random_text(n: int, seed: int) -> np.ndarray:
 
 
 def rows(x: np.ndarray, y: np.ndarray | None = None) -> Examples:
-    return Examples(SparseMatrix(csr_matrix(x)), np.zeros(len(x), int), y)
+    return Examples(csr_matrix(x, dtype=np.float32), np.zeros(len(x), int), y)
 
 
 LABELLED = rows(random_text(20, 0), np.arange(20) % 3)
@@ -54,7 +55,7 @@ def test_without_evidence_words_weigh_what_they_did():
 
 @pytest.mark.parametrize("n_words", [4, COLUMNS, 99])
 def test_the_most_frequent_words_are_denoised(n_words: int):
-    x, text = random_text(15, 2), TEXT.x.matrix()
+    x, text = random_text(15, 2), TEXT.x
     views = fitted(n_words)
     frequent = sorted([1, 3, 5, 0, 4, 2][:n_words])
     counts = (text.toarray() != 0).sum(axis=0)
@@ -90,3 +91,15 @@ def test_there_are_no_more_directions_than_words(n_words: int, size: int, expect
 
 def test_nothing_of_it_is_trained():
     assert not any(parameter.requires_grad for parameter in fitted().parameters())
+
+
+def test_no_second_view_with_several_threads():
+    """torch sums rows of a table without columns on one thread only."""
+    views = TwoViews(5, 5, 0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        words, denoised = views(SparseMatrix(csr_matrix(np.eye(5, dtype=np.float32))).all())
+    finally:
+        torch.set_num_threads(threads)
+    assert denoised.shape == (5, 0) and len(words) == 5

@@ -56,7 +56,7 @@ def test_equals_dense_adam(steps: int, often: float):
     optimiser = RowAdam([p], lr=lr)
     for rows, gradient in batches(steps, often):
         step(p, optimiser, rows, gradient)
-    optimiser.settle()
+    optimiser.flush()
     expected = dense_run(batches(steps, often), lr)
     torch.testing.assert_close(p.detach(), expected, rtol=0, atol=lr * 1e-4)
     assert (p.detach() - weights()).abs().max() > lr / 2
@@ -69,8 +69,8 @@ def test_a_row_that_is_read_often_moves_as_one_that_is_read_once():
         step(p, one, rows, gradient)
         step(q, other, rows, gradient)
         other.refresh(q, torch.tensor([3, 3, 50, 3]))
-        other.settle()
-    one.settle()
+        other.flush()
+    one.flush()
     torch.testing.assert_close(p, q, rtol=0, atol=1e-7)
 
 
@@ -81,7 +81,7 @@ def test_weights_lag_until_they_are_settled():
     after_one = p.detach().clone()
     step(p, optimiser, torch.tensor([6]), torch.ones(1, WIDTH, dtype=torch.float64))
     assert torch.equal(p[5], after_one[5])
-    optimiser.settle()
+    optimiser.flush()
     assert (p[5] < after_one[5]).all()
 
 

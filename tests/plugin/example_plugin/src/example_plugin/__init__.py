@@ -1,0 +1,1 @@
+"""What another package brings to multidomain: a method and a corpus."""
