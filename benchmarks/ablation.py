@@ -18,11 +18,12 @@ import torch
 import typer
 
 from multidomain.data.named.registry import load_corpus
-from multidomain.evaluation.evaluate import evaluate
+from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.protocols import PROTOCOLS
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
-from multidomain.runs.run import machine
-from multidomain.training.train import RunSettings, train_model
+from multidomain.runs.machine import machine
+from multidomain.training.settings import RunSettings
+from multidomain.training.train import train_model
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "ablation.jsonl"
@@ -42,19 +43,22 @@ WITHOUT_LABELS = {"without own answers": {"rounds": 0}, "without matched class s
 def measure(table: str) -> None:
     protocol = PROTOCOLS[TABLES[table]]
     corpus = load_corpus(protocol.corpus)
-    places = [p for p in protocol.places(reads_text=True) if table != "table2" or IN_TABLE_2.items() <= p.items()]
+    split_specs = [
+        p for p in protocol.split_specs(reads_text=True) if table != "table2" or IN_TABLE_2.items() <= p.items()
+    ]
     for variant, settings in (EVERYWHERE | (WITHOUT_LABELS if table == "table2" else {})).items():
         run = RunSettings(method="sped", method_settings=settings)
-        for place in places:
-            identity = {"place": {"table": table, **place}, "data": corpus.content_hash(), "config": run.complete()}
+        for spec in split_specs:
+            identity = {"place": {"table": table, **spec}, "data": corpus.content_hash(), "config": run.complete()}
             if any(is_of(past, identity) for past in read_records(RESULTS)):
                 continue
-            split = protocol.split(corpus, place)
+            split = protocol.split(corpus, spec)
             trained = train_model(corpus, split, run)
-            test = {score.domain: score.accuracy for score in evaluate(trained.model, corpus, split.test).domains}
+            scores, _ = evaluate_corpus(trained.model, corpus, split.test)
+            test = {score.domain: score.accuracy for score in scores.domains}
             measured = {"variant": variant, "chosen": trained.history.chosen, "test": test}
             append_record(RESULTS, {**identity, **measured, "code": code_hash(), "machine": machine()})
-            print(f"{table} {variant} {place}: {100 * np.mean(list(test.values())):.2f}", flush=True)
+            print(f"{table} {variant} {spec}: {100 * np.mean(list(test.values())):.2f}", flush=True)
 
 
 def table_of_records() -> str:

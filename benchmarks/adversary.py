@@ -10,8 +10,6 @@ discriminator tells the domains of held-out text by the shared features. Appends
 from __future__ import annotations
 
 import argparse
-import json
-import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -20,11 +18,11 @@ import torch
 
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import kfold_split
-from multidomain.errors import NoDevelopmentRows
-from multidomain.evaluation.evaluate import evaluate, invariance
-from multidomain.runs.run import machine
-from multidomain.training.loop import TrainingSettings
-from multidomain.training.train import RunSettings, train_model
+from multidomain.evaluation.evaluate import evaluate_corpus, invariance
+from multidomain.experiments.records import append_record, is_of, read_records
+from multidomain.runs.machine import machine
+from multidomain.training.settings import RunSettings, TrainingSettings
+from multidomain.training.train import train_model
 
 RESULTS = Path(__file__).parents[1] / "results" / "adversary.jsonl"
 VARIANTS = {
@@ -45,26 +43,22 @@ def main() -> None:
     split = kfold_split(corpus, 0)
     held_out = np.concatenate([split.dev, split.test])
     without_dev = replace(split, dev=split.dev[:0])  # so that the weights of the last epoch are kept
-    done = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
     for name, method_settings in VARIANTS.items():
         settings = RunSettings(
             method=arguments.method,
             method_settings=method_settings,
             training=TrainingSettings(seed=arguments.seed, max_epochs=arguments.epochs),
         )
-        record = {"variant": name, "data": corpus.content_hash(), "settings": settings.complete()}
-        if any({key: past[key] for key in record} == record for past in done):
+        identity = {"variant": name, "data": corpus.content_hash(), "config": settings.complete()}
+        if any(is_of({**past, "config": past["settings"]}, identity) for past in read_records(RESULTS)):
             print(f"{name}: has a record")
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoDevelopmentRows)  # as meant
-            trained = train_model(corpus, without_dev, settings)
-        measured = invariance(trained.model, corpus, held_out, seed=arguments.seed)
-        record["invariance"] = asdict(measured)
-        record["test_accuracy"] = evaluate(trained.model, corpus, split.test).accuracy
-        record["machine"] = machine()
-        with RESULTS.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        trained = train_model(corpus, without_dev, settings, also_encode=split.dev)
+        measured = invariance(trained.model, corpus, held_out, trained.encoded[held_out], arguments.seed)
+        scores, _ = evaluate_corpus(trained.model, corpus, split.test)
+        record = {"variant": name, "data": corpus.content_hash(), "settings": settings.complete()}
+        record |= {"invariance": asdict(measured), "test_accuracy": scores.accuracy, "machine": machine()}
+        append_record(RESULTS, record)
         print(
             f"{name}: probe {measured.accuracy:.1%}, {measured.nats:.3f} nats, test {record['test_accuracy']:.2%}",
             flush=True,

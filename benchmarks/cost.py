@@ -13,10 +13,11 @@ from pathlib import Path
 
 from multidomain.bench.memory import command_cost
 from multidomain.experiments.records import append_record, code_hash
-from multidomain.runs.run import machine
+from multidomain.runs.machine import machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "cost.jsonl"
-PEER = ("fa-svm", "--max-features", "500000", "--ngrams", "3")  # what `sped` reads of texts; without effect on vectors
+# What `sped` reads of texts; without effect on vectors.
+PEER = ("fa-svm", "--max-features", "500000", "--ngram-range", "1,3")
 SYSTEMS = {"sped": ("sped",), "fa-svm": PEER, "fa-svm --set C=1": (*PEER, "--set", "C=1")}
 CORPORA = {"amazon, five folds": [("amazon", "--fold", str(fold)) for fold in range(5)], "fdu-mtl": [("fdu-mtl",)]}
 

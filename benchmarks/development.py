@@ -15,7 +15,7 @@ fdu-mtl
 books, dvd, electronics or kitchen
     This unlabelled target, measured on the sources' development rows.
 
-    python benchmarks/development.py lr --features counts
+    python benchmarks/development.py lr --weighting counts
     python benchmarks/development.py sped --set denoised=0 --on pseudo-targets
     python benchmarks/development.py mlp --set extractor=cnn --on fdu-mtl --max-length 400 --seeds 11-12
 """
@@ -37,12 +37,12 @@ from multidomain.cli.train import assignments
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split, given_split, kfold_split
-from multidomain.evaluation.evaluate import evaluate
+from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.protocols import UnlabelledTarget
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
-from multidomain.runs.run import machine
-from multidomain.training.loop import TrainingSettings
-from multidomain.training.train import FeatureSettings, RunSettings, WordSettings, train_model
+from multidomain.runs.machine import machine
+from multidomain.training.settings import RunSettings, TrainingSettings
+from multidomain.training.train import train_model
 
 RESULTS = Path(__file__).parents[1] / "results" / "development.jsonl"
 
@@ -66,27 +66,32 @@ def cuts(corpus: Corpus, on: str) -> list[tuple[dict[str, Any], Split, np.ndarra
         ]
     protocol = UnlabelledTarget()
     if on in protocol.targets:
-        place = {"target": on, "selection": "source-dev", "target_text": "train"}
-        split = protocol.split(corpus, place)
-        return [(place, split, split.dev)]
+        spec = {"target": on, "selection": "source-dev", "target_text": "train"}
+        split = protocol.split(corpus, spec)
+        return [(spec, split, split.dev)]
     if on != "pseudo-targets":
         raise typer.BadParameter("expected run0, folds, pseudo-targets, fdu-mtl or a domain of Amazon")
     out = []
     for target, pseudo in itertools.permutations(protocol.targets, 2):
-        place = {"target": pseudo, "selection": "source-dev", "target_text": "train"}
-        split = protocol.split(corpus, place)
+        spec = {"target": pseudo, "selection": "source-dev", "target_text": "train"}
+        split = protocol.split(corpus, spec)
         train, dev = (rows[corpus.domains[rows] != target] for rows in (split.train, split.dev))
         split = replace(split, train=train, dev=dev, transductive=True)
         out.append(({"amazon": "pseudo-targets", "pseudo_target": pseudo, "without": target}, split, split.unlabelled))
     return out
 
 
+def given(**settings: Any) -> dict[str, Any]:
+    """Return what is not left to the method."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def main(
     method: str,
     settings: Annotated[list[str] | None, typer.Option("--set")] = None,
-    features: str | None = None,
+    weighting: str | None = None,
     max_features: int | None = None,
-    ngrams: int | None = None,
+    ngram_range: Annotated[str | None, typer.Option(metavar="SHORTEST,LONGEST")] = None,
     max_length: int | None = None,
     max_epochs: int = 30,
     seeds: str = "11",
@@ -95,28 +100,31 @@ def main(
     torch.set_num_threads(1)
     corpus = load_corpus("fdu-mtl" if on == "fdu-mtl" else "amazon")
     reached = []
-    for (place, split, rows), seed in itertools.product(cuts(corpus, on), seed_numbers(seeds)):
+    for (spec, split, rows), seed in itertools.product(cuts(corpus, on), seed_numbers(seeds)):
         run = RunSettings(
             method=method,
             method_settings=assignments(settings or []),
-            features=FeatureSettings(weighting=features, max_features=max_features, ngram_range=ngrams and (1, ngrams)),
-            words=WordSettings(max_length=max_length),
+            features={
+                "ngrams": given(weighting=weighting, max_features=max_features, ngram_range=ngram_range),
+                "sequences": given(max_length=max_length),
+            },
             training=TrainingSettings(seed=seed, max_epochs=max_epochs),
         )
-        identity = {"place": place, "data": corpus.content_hash(), "config": run.complete()}
+        identity = {"place": spec, "data": corpus.content_hash(), "config": run.complete()}
         record = next((past for past in read_records(RESULTS) if is_of(past, identity)), None)
         if record is None:
             began = time.process_time()
             trained = train_model(corpus, replace(split, test=split.test[:0]), run)
             seconds = time.process_time() - began
-            dev = {score.domain: score.accuracy for score in evaluate(trained.model, corpus, rows).domains}
+            scores, _ = evaluate_corpus(trained.model, corpus, rows)
+            dev = {score.domain: score.accuracy for score in scores.domains}
             chosen = {"chosen": trained.history.chosen, "best_epoch": trained.history.best_epoch or None}
             how = {"code": code_hash(), "cpu_seconds": round(seconds, 1), "machine": machine()}
             record = {**identity, **chosen, "dev": dev, **how}
             append_record(RESULTS, record)
         reached.append(100 * float(np.mean(list(record["dev"].values()))))
     shown = " ".join(f"{value:.2f}" for value in reached)
-    print(f"{method} {settings or ''} {features or ''} {on}: dev {np.mean(reached):.2f} ({shown})", flush=True)
+    print(f"{method} {settings or ''} {weighting or ''} {on}: dev {np.mean(reached):.2f} ({shown})", flush=True)
 
 
 if __name__ == "__main__":

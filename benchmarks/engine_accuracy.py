@@ -10,7 +10,6 @@ a record are not repeated. The textbook needs some ten minutes a seed.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from unittest import mock
@@ -21,14 +20,15 @@ from torch import Tensor
 from multidomain.bench.textbook import TextbookMAN
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import kfold_split
-from multidomain.evaluation.evaluate import evaluate
+from multidomain.evaluation.evaluate import evaluate_corpus
+from multidomain.experiments.records import append_record, is_of, read_records
 from multidomain.methods.adversarial.man import MAN
 from multidomain.methods.base import Stream
 from multidomain.methods.registry import MethodEntry
-from multidomain.runs.run import machine
-from multidomain.training.loop import TrainingSettings
+from multidomain.runs.machine import machine
 from multidomain.training.sampling import DomainStream
-from multidomain.training.train import RunSettings, train_model
+from multidomain.training.settings import RunSettings, TrainingSettings
+from multidomain.training.train import train_model
 
 RESULTS = Path(__file__).parents[1] / "results" / "engine_accuracy.jsonl"
 VARIANTS = {
@@ -63,7 +63,7 @@ class TextbookMethod(MAN):
         self._book.step(DenseBatches(X, n, len(task.labelled)), DenseBatches(U, n, len(task.domains)))
         return {}
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         self.load_state_dict(self._book.state_like(self))
 
 
@@ -80,20 +80,19 @@ def main() -> None:
             settings = RunSettings(
                 method="man-nll", method_settings=VARIANTS[name], training=TrainingSettings(seed=seed)
             )
-            record = {"variant": name, "data": corpus.content_hash(), "settings": settings.complete()}
-            done = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-            if any({key: past[key] for key in record} == record for past in done):
+            identity = {"variant": name, "data": corpus.content_hash(), "config": settings.complete()}
+            if any(is_of({**past, "config": past["settings"]}, identity) for past in read_records(RESULTS)):
                 print(f"{name}, seed {seed}: has a record")
                 continue
             began = time.monotonic()
             method = TextbookMethod if name == "textbook" else MAN
             with mock.patch.object(MethodEntry, "build", lambda _, task, chosen, method=method: method(task, chosen)):
                 trained = train_model(corpus, split, settings)
+            record = {"variant": name, "data": corpus.content_hash(), "settings": settings.complete()}
             record |= {"epochs": len(trained.history.epochs), "seconds": time.monotonic() - began}
             record["dev_accuracy"] = trained.history.epochs[trained.history.best_epoch - 1].dev_accuracy
-            record["test_accuracy"] = evaluate(trained.model, corpus, split.test).accuracy
-            with RESULTS.open("a") as file:
-                file.write(json.dumps({**record, "machine": machine()}) + "\n")
+            record["test_accuracy"] = evaluate_corpus(trained.model, corpus, split.test)[0].accuracy
+            append_record(RESULTS, {**record, "machine": machine()})
             print(f"{name}, seed {seed}: test {record['test_accuracy']:.2%}, {record['seconds']:.0f} s", flush=True)
 
 

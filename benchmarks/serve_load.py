@@ -34,7 +34,7 @@ from multidomain.data.named.registry import load_corpus
 from multidomain.errors import ConfigError, MultidomainWarning
 from multidomain.experiments.records import append_record, code_hash
 from multidomain.model.model import Model
-from multidomain.runs.run import machine
+from multidomain.runs.machine import machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "serve.jsonl"
 TOLERANCE = 1e-6

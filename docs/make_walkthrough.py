@@ -1,4 +1,4 @@
-"""Runs the commands of walkthrough.md in a new folder and writes their output under them.
+"""Runs the commands of walkthrough.md in a new folder and writes their output below them.
 
 Needs the package's registry for the corpus 'vader', and Chromium for the pictures: python docs/make_walkthrough.py
 """
@@ -76,7 +76,7 @@ class Runner:
 
 
 def wait_for_server() -> None:
-    """Return when the server answers."""
+    """Return when the server is up."""
     for _ in range(300):
         try:
             urllib.request.urlopen(f"{ADDRESS}/healthz", timeout=1)
@@ -87,7 +87,7 @@ def wait_for_server() -> None:
 
 
 def picture_of(address: str, path: Path, *, with_answer: bool = False) -> None:
-    """Take a picture of a page as a reader of it sees it."""
+    """Take a screenshot of a page."""
     from playwright.sync_api import sync_playwright
 
     path.parent.mkdir(exist_ok=True)
