@@ -51,6 +51,18 @@ def whole_meter(short_meter: int) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def only_own_methods() -> Iterator[None]:
+    """Methods that a test registers are gone after it."""
+    yield
+    if registry := sys.modules.get("multidomain.methods.registry"):
+        entries = registry.METHODS._entries
+        for name, entry in list(entries.items()):
+            if not entry.method.__module__.startswith("multidomain."):
+                sys.modules.pop(entry.method.__module__, None)
+                del entries[name]
+
+
 @pytest.fixture(scope="session")
 def benchmark_data() -> Iterator[Path]:
     """The folder with the benchmark corpora, which MULTIDOMAIN_DATA points to from then on."""
