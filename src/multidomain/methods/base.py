@@ -87,7 +87,7 @@ class FitContext:
 
     def run_epochs(self, method: GradientMethod, data: TrainingData) -> History:
         """Train a network in epochs, with early stopping and checkpoints."""
-        raise NotImplementedError("training provides the loop")
+        raise NotImplementedError("A network is trained by train_model, whose context has the training loop.")
 
     def with_values(self, **values: Any) -> FitContext:
         """Return a context that adds some values, such as the round, to its reports."""
@@ -144,21 +144,26 @@ class Method(nn.Module, ABC):
         return self.logits(shared, d)
 
     def shared_features(self, x: SparseBatch) -> Tensor:
-        """Return the shared features, shape (rows, size), if the method has any."""
-        raise NotImplementedError
+        """Return the shared features, shape (rows, size); called if `requirements` promises `shared_features`."""
+        raise self._not_kept("shared_features")
 
     def private_features(self, x: SparseBatch, d: int) -> Tensor | None:
         """Return the private features of rows of domain `d`, shape (rows, size), or None if the domain has none."""
         return None
 
     def use_input_vectors(self, vectors: Tensor) -> None:
-        """Start from input vectors, shape (n_inputs, dimension)."""
-        raise NotImplementedError
+        """Start from input vectors, shape (n_inputs, dimension); called if `requirements` has an `input_dimension`."""
+        raise self._not_kept("input_dimension")
 
     @classmethod
     def join(cls, members: Any, starts: Any, n_inputs: int) -> Self:
-        """Join trained members into one model, if the method is an ensemble."""
-        raise NotImplementedError
+        """Join trained members into one model; called if `requirements` names `members`."""
+        raise cls._not_kept("members")
+
+    @classmethod
+    def _not_kept(cls, promise: str) -> NotImplementedError:
+        """Return the error of a method that promises something and does not override the function for it."""
+        return NotImplementedError(f"{cls.__name__}.requirements promises {promise}, which the class does not have.")
 
 
 class GradientMethod(Method):

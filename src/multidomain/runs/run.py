@@ -193,7 +193,7 @@ def _check_leak(member: RunFolder, corpus: Corpus, split: Split) -> list[Note]:
     if leaked:
         raise ConfigError(
             f"The training of {member.path} has seen {counted(leaked, 'text')} of this split's test set, whose scores "
-            "would mean nothing.",
+            "would be too high.",
             "Join models of the same data and split (the same {seed=SEED} and {fold=FOLD}).",
         )
     return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -311,3 +312,18 @@ def test_recorded_settings():
     assert entry.recorded_settings(recorded) == settings
     with pytest.raises(ConfigError, match=r"Invalid settings of 'man-l2':\n  - 'gone' is not a setting"):
         entry.recorded_settings({**recorded, "gone": 1})
+
+
+@pytest.mark.parametrize(
+    ("promise", "call"),
+    [
+        ("shared_features", lambda method: method.shared_features(None)),
+        ("input_dimension", lambda method: method.use_input_vectors(None)),
+        ("members", lambda method: type(method).join([], [], 1)),
+    ],
+)
+def test_a_promise_that_a_method_does_not_keep_names_it(promise: str, call: Callable[[Any], Any]):
+    entry = METHODS["lr"]
+    method = entry.build(Task(3, 2, ("a", "b"), (0, 1)), entry.settings({}))
+    with pytest.raises(NotImplementedError, match=rf"^Linear\.requirements promises {promise}, which the class"):
+        call(method)
