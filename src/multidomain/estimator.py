@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from inspect import Parameter, Signature
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,20 +78,28 @@ class EstimatorSettings(Settings):
     verbose: bool = Field(False, description="show progress on standard error")
 
 
-def _declared() -> dict[str, tuple[tuple[str, ...], Any, str]]:
-    """Return every parameter: the path of its setting, its default and its description."""
-    first, *rest = EstimatorSettings.model_fields.items()
-    own = [((name,), field) for name, field in (first, *rest)]
-    shared = [
-        (option.path, option.field)
+class _Declared(NamedTuple):
+    """A parameter: where its setting stands, its default, and what it is."""
+
+    path: tuple[str, ...]
+    default: Any
+    about: str
+
+
+def _declared() -> dict[str, _Declared]:
+    """Return every parameter; the method comes first, what only the estimator has last."""
+    own = {
+        name: _Declared((name,), field.get_default(), field.description or "")
+        for name, field in EstimatorSettings.model_fields.items()
+    }
+    shared = {
+        option.name: _Declared(option.path, option.default, option.field.description or "")
         for option in train_options()
         if option.path[0] in ("features", "training", "auto") and option.name != "checkpoint_seconds"
-    ]
-    declared = {path[-1]: (path, field.get_default(), field.description or "") for path, field in (*own[:1], *shared)}
+    }
     about = "setting of the method; None is the method's default"
-    declared |= {name: (("method_settings", name), None, about) for name in _METHOD_PARAMETERS}
-    declared |= {path[-1]: (path, field.get_default(), field.description or "") for path, field in own[1:]}
-    return declared
+    of_method = {name: _Declared(("method_settings", name), None, about) for name in _METHOD_PARAMETERS}
+    return {"method": own.pop("method"), **shared, **of_method, **own}
 
 
 _PARAMETERS = _declared()
@@ -100,11 +108,11 @@ _PARAMETERS = _declared()
 def _with_parameters(estimator: type[Estimator]) -> type[Estimator]:
     """Give an estimator's constructor and documentation the declared parameters."""
     signature = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
-    for name, (_, default, _about) in _PARAMETERS.items():
+    for name, declared in _PARAMETERS.items():
         kind = Parameter.POSITIONAL_OR_KEYWORD if name == "method" else Parameter.KEYWORD_ONLY
-        signature.append(Parameter(name, kind, default=default))
+        signature.append(Parameter(name, kind, default=declared.default))
     estimator.__init__.__signature__ = Signature(signature)  # type: ignore[attr-defined]
-    lines = [f"    {name} : default={default!r}\n        {about}." for name, (_, default, about) in _PARAMETERS.items()]
+    lines = [f"    {name} : default={one.default!r}\n        {one.about}." for name, one in _PARAMETERS.items()]
     estimator.__doc__ = (estimator.__doc__ or "").replace("    <parameters>", "\n".join(lines))
     return estimator
 
@@ -310,7 +318,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
 
     def _section(self, *section: str) -> dict[str, Any]:
         """Return the parameters of a section that are not None."""
-        values = {path[-1]: getattr(self, name) for name, (path, _, _) in _PARAMETERS.items() if path[:-1] == section}
+        values = {name: getattr(self, name) for name, one in _PARAMETERS.items() if one.path[:-1] == section}
         return {name: value for name, value in values.items() if value is not None}
 
     def _documents(self, X: Any, reset: bool) -> np.ndarray | sp.csr_matrix:

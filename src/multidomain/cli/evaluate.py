@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from multidomain.cli.console import err, out, print_notes
-from multidomain.cli.options import (
-    DataArgument,
-    DomainColumn,
-    DropEmpty,
-    Encoding,
-    LabelColumn,
-    MethodFile,
-    ModelArgument,
-    SplitColumn,
-    TextColumn,
-    Unknown,
-)
+from multidomain.cli.options import READING, DataArgument, MethodFile, ModelArgument, Unknown, load_data, with_options
 from multidomain.errors import counted
 
 
+@with_options(READING)
 def evaluate_command(
+    given: Mapping[tuple[str, ...], Any],
     model: ModelArgument,
     data: DataArgument,
-    text_column: TextColumn = None,
-    label_column: LabelColumn = None,
-    domain_column: DomainColumn = None,
-    split_column: SplitColumn = None,
-    encoding: Encoding = "utf-8",
-    drop_empty: DropEmpty = False,
     unknown_domain: Unknown = "shared",
     method: MethodFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -42,15 +28,12 @@ def evaluate_command(
     one, and otherwise all labelled rows; rows whose text was seen in training are dropped.
     """
     from multidomain.cli.render import evaluation_table
-    from multidomain.data.columns import Columns
-    from multidomain.data.named.registry import load_corpus
     from multidomain.evaluation.evaluate import evaluate_corpus
     from multidomain.model.model import Model
     from multidomain.runs.folder import RunFolder
 
     trained = Model.load(model, method=method)
-    columns = Columns(text_column, label_column, domain_column, split_column)
-    corpus = load_corpus(data, columns, encoding=encoding, drop_empty=drop_empty)
+    corpus = load_data(data, given)
     chosen = RunFolder(model).rows_to_score(corpus)
     if chosen.seen_in_training:
         dropped = counted(chosen.seen_in_training, "row")

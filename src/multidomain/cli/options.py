@@ -6,14 +6,17 @@ import types
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import typer
 
 from multidomain.data.settings import ReadingSettings
 from multidomain.model.settings import UnknownDomain
-from multidomain.runs.config import Option
+from multidomain.runs.config import Option, train_options
 from multidomain.settings import Settings
+
+if TYPE_CHECKING:
+    from multidomain.data.corpus import Corpus
 
 
 def option(settings: type[Settings], name: str, *names: str, **options: Any) -> Any:
@@ -28,11 +31,8 @@ def sentence(text: str | None) -> str:
 
 DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="A corpus by name, or a file or folder.")]
 TextColumn = Annotated[str | None, option(ReadingSettings, "text_column")]
-LabelColumn = Annotated[str | None, option(ReadingSettings, "label_column")]
 DomainColumn = Annotated[str | None, option(ReadingSettings, "domain_column")]
-SplitColumn = Annotated[str | None, option(ReadingSettings, "split_column")]
 Encoding = Annotated[str, option(ReadingSettings, "encoding")]
-DropEmpty = Annotated[bool, option(ReadingSettings, "drop_empty", "--drop-empty")]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.")]
 MethodFile = Annotated[
     str | None,
@@ -46,6 +46,17 @@ Unknown = Annotated[
     UnknownDomain,
     typer.Option(help="Domain not in training: predict from the shared features, or refuse."),
 ]
+
+
+READING = [one for one in train_options() if one.path[0] == "reading" and one.name not in ("dev", "test", "text_only")]
+"""How a command reads data that it is given by name or path."""
+
+
+def load_data(data: str, given: Mapping[tuple[str, ...], Any]) -> Corpus:
+    """Read the data that a command is given, as its options of `READING` say."""
+    from multidomain.runs.train import load_data
+
+    return load_data(data, ReadingSettings.parse({path[-1]: value for path, value in given.items()}, "options"))
 
 
 def with_options(
@@ -95,6 +106,7 @@ def _parameter(one: Option, how: dict[str, Any]) -> Parameter:
     if how.get("argument"):
         annotation = Annotated[str | None, typer.Argument(metavar=one.name.upper(), help=text, show_default=False)]
     else:
+        # Named here, so that typer adds no --no-... to a flag.
         names = how.get("names", [f"--{one.name.replace('_', '-')}"])
         options = {"metavar": how["metavar"]} if "metavar" in how else {}
         visible = False if shown is None or shown is False or shown == "" else str(shown)

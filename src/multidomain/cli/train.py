@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _SHOW: dict[str, dict[str, Any]] = {
     "data": {"argument": True},
     "output": {"names": ["--output", "-o"]},
-    "balanced": {"names": ["--balanced"]},
-    "drop_empty": {"names": ["--drop-empty"]},
     "unlabelled": {"metavar": "DOMAIN"},
     "methods": {"type": str, "metavar": "NAME,NAME"},
     "budget": {"metavar": "MINUTES"},

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from multidomain.cli.console import err, out
-from multidomain.cli.options import (
-    DataArgument,
-    DomainColumn,
-    DropEmpty,
-    Encoding,
-    LabelColumn,
-    SplitColumn,
-    TextColumn,
-    option,
-)
+from multidomain.cli.options import READING, DataArgument, load_data, option, with_options
 from multidomain.data.settings import SplitSettings
 from multidomain.errors import counted
 from multidomain.features.settings import SequenceSettings
 
 
+@with_options(READING)
 def vectors_command(
+    given: Mapping[tuple[str, ...], Any],
     data: DataArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="Text, or binary if it ends in .bin.")],
     dimension: Annotated[int, typer.Option(min=1, help="Length of a vector.")] = 100,
     fold: Annotated[int | None, option(SplitSettings, "fold")] = None,
     seed: Annotated[int, option(SplitSettings, "seed")] = 0,
     min_count: Annotated[int, option(SequenceSettings, "min_count", min=1)] = 2,
-    text_column: TextColumn = None,
-    label_column: LabelColumn = None,
-    domain_column: DomainColumn = None,
-    split_column: SplitColumn = None,
-    encoding: Encoding = "utf-8",
-    drop_empty: DropEmpty = False,
 ) -> None:
     """Train word vectors on the training and unlabelled text of some data, never on its test rows.
 
@@ -45,15 +33,12 @@ def vectors_command(
     import numpy as np
 
     from multidomain.cli.render import split_notes, split_table
-    from multidomain.data.columns import Columns
-    from multidomain.data.named.registry import load_corpus
     from multidomain.data.splits import split_by
     from multidomain.features.sequences import SequenceFeaturizer
     from multidomain.features.word_vectors import train_vectors, write_vectors
     from multidomain.training.progress import progress_on
 
-    columns = Columns(text_column, label_column, domain_column, split_column)
-    corpus = load_corpus(data, columns, encoding=encoding, drop_empty=drop_empty)
+    corpus = load_data(data, given)
     split = split_by(corpus, SplitSettings.parse({"fold": fold, "seed": seed}, "split"))
     out.print(split_table(corpus, split))
     for note in split_notes(corpus, split):
