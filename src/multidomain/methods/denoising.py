@@ -50,15 +50,67 @@ def denoising_projection(x: csr_matrix, noise: float, scale: np.ndarray, size: i
     scale
         Of each column.
     """
-    S = torch.from_numpy(np.asarray((x.T @ x).todense(), dtype=np.float32))
-    n = len(S)
-    ridge = 1e-5 * max(float(S.diagonal().mean()), 1e-30)
-    restored = undo_noise(S, torch.full((n,), 1 - noise), ridge, n) * torch.from_numpy(scale.astype(np.float32))
+    restored = _Denoising(x, noise)
+    s = torch.from_numpy(scale.astype(np.float32))[:, None]
+    n = len(s)
     size = min(size, n)
     generator = torch.Generator().manual_seed(seed)
     V = torch.randn(n, min(size + _MORE, n), generator=generator)
     for _ in range(_ROUNDS):
-        V, _ = torch.linalg.qr(restored.T @ (S @ (restored @ V)))
-    inner = restored @ V
-    _, within = torch.linalg.eigh(inner.T @ (S @ inner))  # ascending
+        V, _ = torch.linalg.qr(s * restored.transposed(restored.scatter(restored(s * V))))
+    inner = restored(s * V)
+    rows = restored.rows(inner)
+    _, within = torch.linalg.eigh(rows.T @ rows)  # ascending
     return (inner @ within.flip(1)[:, :size]).numpy()
+
+
+class _Denoising:
+    r"""The map :math:`W^\top = q Q^{-1} S` of uniform noise (see `undo_noise`), applied without being computed.
+
+    All features are kept with the same probability `q`, so :math:`Q = q^2 S + D` with a diagonal `D`, and
+    :math:`W^\top = q D^{-1} K` with the symmetric
+
+    .. math:: K = X^\top (I + q^2 X D^{-1} X^\top)^{-1} X = (D - D Q^{-1} D) / q^2
+
+    whose first form needs a matrix of rows by rows, and the second one of columns by columns: the smaller is taken.
+    """
+
+    def __init__(self, x: csr_matrix, noise: float):
+        self._x = x.astype(np.float32)
+        self._xT = self._x.T.tocsr()
+        self._q = q = 1 - noise
+        squares = torch.from_numpy(np.asarray(self._x.multiply(self._x).sum(axis=0), dtype=np.float32)).ravel()
+        ridge = 1e-5 * max(float(squares.mean()), 1e-30)
+        self._D = (q * (1 - q) * squares + ridge)[:, None]
+        self._by_rows = x.shape[0] < x.shape[1]
+        if self._by_rows:
+            weighted = self._x.multiply(1 / self._D.T.sqrt().numpy()).tocsr()
+            matrix, diagonal = weighted @ weighted.T, torch.ones(x.shape[0])
+        else:
+            matrix, diagonal = self._xT @ self._x, self._D.ravel()
+        square = torch.from_numpy(matrix.toarray()).mul_(q**2)
+        square.diagonal().add_(diagonal)
+        self._factor = torch.linalg.cholesky(square)
+
+    def __call__(self, V: Tensor) -> Tensor:
+        return self._q * self._K(V) / self._D
+
+    def transposed(self, V: Tensor) -> Tensor:
+        """Return W V."""
+        return self._q * self._K(V / self._D)
+
+    def rows(self, V: Tensor) -> Tensor:
+        """Return X V."""
+        return torch.from_numpy(self._x @ V.numpy())
+
+    def scatter(self, V: Tensor) -> Tensor:
+        """Return S V."""
+        return self._to_columns(self.rows(V))
+
+    def _to_columns(self, V: Tensor) -> Tensor:
+        return torch.from_numpy(self._xT @ V.numpy())
+
+    def _K(self, V: Tensor) -> Tensor:
+        if self._by_rows:
+            return self._to_columns(torch.cholesky_solve(self.rows(V), self._factor))
+        return self._D * (V - torch.cholesky_solve(self._D * V, self._factor)) / self._q**2
