@@ -10,6 +10,9 @@ folds
 pseudo-targets
     Amazon without labels in one domain, as in Table 2, but among the sources of a target only: two sources train, the
     third, whose labels are hidden, is measured. No row of the target is read.
+priors
+    The same with other class priors: half of the third source's rows, resampled, is its unlabelled text, the other
+    half is measured.
 fdu-mtl
     Its development sets.
 books, dvd, electronics or kitchen
@@ -37,9 +40,11 @@ from multidomain.cli.train import assignments
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split, given_split, kfold_split
+from multidomain.data.stratify import components, cut, strata
 from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.protocols import UnlabelledTarget
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
+from multidomain.experiments.shifted_priors import PREVALENCES, resampled
 from multidomain.runs.machine import machine
 from multidomain.training.settings import RunSettings, TrainingSettings
 from multidomain.training.train import train_model
@@ -69,14 +74,23 @@ def cuts(corpus: Corpus, on: str) -> list[tuple[dict[str, Any], Split, np.ndarra
         spec = {"target": on, "selection": "source-dev", "target_text": "train"}
         split = protocol.split(corpus, spec)
         return [(spec, split, split.dev)]
-    if on != "pseudo-targets":
-        raise typer.BadParameter("expected run0, folds, pseudo-targets, fdu-mtl or a domain of Amazon")
+    if on not in ("pseudo-targets", "priors"):
+        raise typer.BadParameter("expected run0, folds, pseudo-targets, priors, fdu-mtl or a domain of Amazon")
     out = []
     for target, pseudo in itertools.permutations(protocol.targets, 2):
         spec = {"target": pseudo, "selection": "source-dev", "target_text": "train"}
         split = protocol.split(corpus, spec)
         train, dev = (rows[corpus.domains[rows] != target] for rows in (split.train, split.dev))
         split = replace(split, train=train, dev=dev, transductive=True)
+        if on == "priors":
+            rows = split.unlabelled
+            halves = cut(components(corpus)[rows], strata(corpus)[rows], np.array([0.5, 0.5]), np.random.default_rng(0))
+            for prevalence in PREVALENCES:
+                random = np.random.default_rng(prevalence)
+                text, measured = (resampled(corpus, rows[halves == half], prevalence, random) for half in (0, 1))
+                place = {"amazon": "priors", "pseudo_target": pseudo, "without": target, "prevalence": prevalence}
+                out.append((place, replace(split, unlabelled=text), measured))
+            continue
         out.append(({"amazon": "pseudo-targets", "pseudo_target": pseudo, "without": target}, split, split.unlabelled))
     return out
 
@@ -99,7 +113,7 @@ def main(
 ) -> None:
     torch.set_num_threads(1)
     corpus = load_corpus("fdu-mtl" if on == "fdu-mtl" else "amazon")
-    reached = []
+    reached, f1_reached = [], []
     for (spec, split, rows), seed in itertools.product(cuts(corpus, on), seed_numbers(seeds)):
         run = RunSettings(
             method=method,
@@ -118,13 +132,16 @@ def main(
             seconds = time.process_time() - began
             scores, _ = evaluate_corpus(trained.model, corpus, rows)
             dev = {score.domain: score.accuracy for score in scores.domains}
+            f1 = {score.domain: score.macro_f1 for score in scores.domains}
             chosen = {"chosen": trained.history.chosen, "best_epoch": trained.history.best_epoch or None}
             how = {"code": code_hash(), "cpu_seconds": round(seconds, 1), "machine": machine()}
-            record = {**identity, **chosen, "dev": dev, **how}
+            record = {**identity, **chosen, "dev": dev, "macro_f1": f1, **how}
             append_record(RESULTS, record)
         reached.append(100 * float(np.mean(list(record["dev"].values()))))
+        f1_reached.append(100 * float(np.mean(list(record.get("macro_f1", {"": np.nan}).values()))))
     shown = " ".join(f"{value:.2f}" for value in reached)
-    print(f"{method} {settings or ''} {weighting or ''} {on}: dev {np.mean(reached):.2f} ({shown})", flush=True)
+    means = f"dev {np.mean(reached):.2f}, macro-F1 {np.mean(f1_reached):.2f}"
+    print(f"{method} {settings or ''} {weighting or ''} {on}: {means} ({shown})", flush=True)
 
 
 if __name__ == "__main__":

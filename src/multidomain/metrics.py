@@ -35,6 +35,27 @@ def macro_f1(y: np.ndarray, predicted: np.ndarray) -> float:
     return float(np.mean(scores))
 
 
+def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = 15) -> float:
+    """Return the expected calibration error: how far confidence is from accuracy, in bins of equal mass.
+
+    Parameters
+    ----------
+    y
+        Class codes.
+    probabilities
+        Shape (rows, classes).
+
+    Examples
+    --------
+    >>> calibration_error(np.array([0, 1]), np.array([[0.8, 0.2], [0.8, 0.2]]), bins=1).__round__(2)
+    0.3
+    """
+    confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
+    parts = np.array_split(np.argsort(confidence, kind="stable"), min(bins, len(y)))
+    gaps = [abs(float(correct[rows].mean()) - float(confidence[rows].mean())) * len(rows) for rows in parts]
+    return sum(gaps) / len(y)
+
+
 def domain_mean(scores: Iterable[float]) -> float:
     """Return the unweighted mean over domains (as in the paper)."""
     return float(np.mean(list(scores)))

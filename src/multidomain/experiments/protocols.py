@@ -154,3 +154,4 @@ PROTOCOLS: dict[str, Protocol] = {
     "unlabelled-target": UnlabelledTarget(),
     "given-parts": GivenParts(),
 }
+"""The paper's."""

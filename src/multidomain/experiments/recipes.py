@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.experiments.protocols import PROTOCOLS, Protocol
+from multidomain.experiments.shifted_priors import SHIFTED
 from multidomain.renamings import config_renamed
 from multidomain.settings import Settings
 from multidomain.training.settings import RunSettings, with_method
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 TABLES = ("table1", "table2", "table3")
+"""The paper's."""
+
+STUDIES = ("priors", "priors-fdu", "target-labels", "few-labels")
+"""Our own, of domains with few labels or none."""
+
+_PROTOCOLS = {**PROTOCOLS, **SHIFTED}
 
 
 class Row(Settings):
@@ -35,6 +42,8 @@ class Row(Settings):
         Number of seeds; a deterministic method is run once.
     settings, features, training
         What differs from the defaults of `RunSettings`.
+    only
+        Values of the split to run, by name, such as ``{draw = [1]}``; all by default.
     note
         What a reader of the table must know about this row.
     """
@@ -47,6 +56,7 @@ class Row(Settings):
     settings: dict[str, Any] = Field(default_factory=dict)
     features: dict[str, dict[str, Any]] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
+    only: dict[str, list[Any]] = Field(default_factory=dict)
     note: str = ""
 
     @property
@@ -93,22 +103,23 @@ class Recipe(Settings):
     @field_validator("protocol")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in PROTOCOLS:
-            raise ValueError(f"there is no protocol '{name}'.{did_you_mean(name, PROTOCOLS)}")
+        if name not in _PROTOCOLS:
+            raise ValueError(f"there is no protocol '{name}'.{did_you_mean(name, _PROTOCOLS)}")
         return name
 
     @property
     def experiment(self) -> Protocol:
         """Return the protocol behind the name."""
-        return PROTOCOLS[self.protocol]
+        return _PROTOCOLS[self.protocol]
 
     def on_split(self, seed: int | None) -> Recipe:
         """Return the same table on another split."""
         return self.model_copy(update={"split_seed": seed})
 
-    def split_specs(self, *, reads_text: bool) -> list[dict[str, Any]]:
-        """Return all runs of one system and seed; `reads_text` tells whether unlabelled text can change them."""
-        return self.experiment.split_specs(reads_text=reads_text, split_seed=self.split_seed)
+    def split_specs(self, row: Row) -> list[dict[str, Any]]:
+        """Return all runs of one row and seed."""
+        specs = self.experiment.split_specs(reads_text=row.reads_text, split_seed=self.split_seed)
+        return [spec for spec in specs if all(spec[name] in values for name, values in row.only.items())]
 
     def published_table(self) -> pl.DataFrame:
         """Return the paper's own figures."""
@@ -138,20 +149,22 @@ class Recipe(Settings):
 
 def rows_of(method: str) -> list[str]:
     """Return the rows of all tables that a method stands in, as ``table1 shared/LR``."""
-    return [f"{table} {row.name}" for table in TABLES for row in load_recipe(table).rows if row.method == method]
+    tables = (*TABLES, *STUDIES)
+    return [f"{table} {row.name}" for table in tables for row in load_recipe(table).rows if row.method == method]
 
 
 def load_recipe(table: str) -> Recipe:
     """Return the recipe of a table by its name, or from a TOML file of one's own by its path."""
-    if table in TABLES:
+    if table in (*TABLES, *STUDIES):
         text = resources.files(__package__).joinpath("recipes", f"{table}.toml").read_text(encoding="utf-8")
         return Recipe.parse(tomllib.loads(text), f"recipe of {table}")
     path = Path(table)
-    if path.stem in TABLES:
-        raise ConfigError(f"{path} would share its records with the paper's {path.stem}.", "Rename the file.")
+    if path.stem in (*TABLES, *STUDIES):
+        raise ConfigError(f"{path} would share its records with our own {path.stem}.", "Rename the file.")
     if path.suffix != ".toml" or not path.is_file():
         raise ConfigError(
-            f"There is no table '{table}'.{did_you_mean(table, TABLES)}", "Or give the TOML file of a recipe of yours."
+            f"There is no table '{table}'.{did_you_mean(table, (*TABLES, *STUDIES))}",
+            "Or give the TOML file of a recipe of yours.",
         )
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -166,4 +179,4 @@ def load_recipe(table: str) -> Recipe:
 
 def table_name(table: str) -> str:
     """Return the name of a table, which its records go by."""
-    return Path(table).stem if table not in TABLES else table
+    return Path(table).stem if table not in (*TABLES, *STUDIES) else table

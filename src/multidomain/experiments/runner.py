@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from multidomain.experiments.protocols import SplitSpec
 from multidomain.experiments.recipes import Recipe, Row, load_recipe, table_name
 from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records, records_file
 from multidomain.files import lock
-from multidomain.metrics import accuracy, by_domain
+from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1
 from multidomain.model.storage import is_model_folder
 from multidomain.runs.machine import machine
 from multidomain.runs.scoring import Scored, train_and_score
@@ -90,13 +90,11 @@ def planned_runs(
     """Return all runs of some rows of a table, one seed of all rows before the next; for a smoke test one of each."""
     if smoke:
         quick = [row.model_copy(update={"training": {"max_epochs": 1}}) for row in recipe.only(only)]
-        split_specs = recipe.split_specs(reads_text=False)
-        return [Run(table, row, 1 if row.is_random else None, split_specs[0], smoke=True) for row in quick]
+        return [Run(table, row, 1 if row.is_random else None, recipe.split_specs(row)[0], smoke=True) for row in quick]
     runs = []
     for row in recipe.only(only):
         of_row = (seeds or range(1, row.seeds + 1)) if row.is_random else [None]
-        split_specs = recipe.split_specs(reads_text=row.reads_text)
-        runs += [Run(table, row, seed, spec) for seed in of_row for spec in split_specs]
+        runs += [Run(table, row, seed, spec) for seed in of_row for spec in recipe.split_specs(row)]
     return sorted(runs, key=lambda run: run.seed or 0)
 
 
@@ -270,6 +268,7 @@ def execute(run: Run, work: Path) -> Record:
         **run.identity(),
         "split": split.rule,
         "chosen": history.chosen,
+        "class_priors": {name: asdict(prior) for name, prior in history.class_priors.items()},
         "best_epoch": history.best_epoch or None,
         "epochs": len(history.epochs) or None,
         **_scores(scored, corpus, split),
@@ -304,6 +303,8 @@ def _scores(scored: Scored, corpus: Corpus, split: Split) -> dict[str, Any]:
         "classes": list(classes),
         "dev": by_domain(accuracy, dev_y, dev_predicted, corpus.domains[split.dev]),
         "test": by_domain(accuracy, y, predicted, domains),
+        "macro_f1": by_domain(macro_f1, y, predicted, domains),
+        "calibration_error": by_domain(calibration_error, y, scored.test, domains),
         "clean": by_domain(accuracy, y[clean], predicted[clean], domains[clean]),
         "clean_rows": {name: int((clean & (domains == name)).sum()) for name in names},
         "predictions": {name: pack(predicted[domains == name]) for name in names},

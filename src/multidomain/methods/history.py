@@ -27,6 +27,30 @@ class Epoch:
     seconds: float
 
 
+@dataclass(frozen=True)
+class ClassPrior:
+    """The class prior of a domain with few labels or none, as training took it.
+
+    Attributes
+    ----------
+    source
+        ``estimate``, ``labelled`` or ``given``.
+    prior, low, high
+        Share of each class, and its 95 % interval.
+    certainty
+        From 0, nothing is known, to 1; predictions are aligned to the prior in proportion.
+    labels
+        Number of labels of the domain.
+    """
+
+    source: str
+    prior: dict[str, float]
+    low: dict[str, float]
+    high: dict[str, float]
+    certainty: float
+    labels: int
+
+
 @dataclass
 class History:
     """The history of a run.
@@ -39,9 +63,12 @@ class History:
         The epoch whose checkpoint was kept, from 1; 0 without epochs.
     chosen
         Hyperparameters that were chosen on the dev set.
+    class_priors
+        Of domains with few labels or none, by name, if the method uses them.
     """
 
     epochs: list[Epoch] = field(default_factory=list)
     best_epoch: int = 0
     iterations_per_epoch: int = 0
     chosen: dict[str, Any] = field(default_factory=dict)
+    class_priors: dict[str, ClassPrior] = field(default_factory=dict)

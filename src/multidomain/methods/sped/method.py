@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +13,14 @@ from scipy.special import softmax
 from torch import Tensor, nn
 
 from multidomain.methods.base import FitContext, Method, Requirements
-from multidomain.methods.calibration import best_scale
+from multidomain.methods.calibration import Calibration, calibrate
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
+from multidomain.methods.priors.alignment import align_to_prior
+from multidomain.methods.priors.estimate import PriorEstimate, labelled_prior
+from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
 from multidomain.methods.registry import RECOMMENDED, register
 from multidomain.methods.selection import dev_accuracy, fit_best, fit_first_good
-from multidomain.methods.sped.priors import match_shares
 from multidomain.methods.sped.views import TwoViews
 from multidomain.methods.task import Task
 from multidomain.metrics import two_class_scores
@@ -27,6 +30,9 @@ from multidomain.settings import Settings
 
 _LENGTHS = (0.7, 0.0)
 _COSTS = (0.1, 0.3, 1.0, 3.0)
+_FEW_LABELS = 100  # with fewer labels, a domain is also learnt from its unlabelled text
+_MOST_BALANCE = 5.0  # largest factor that makes up for a class with few pseudo-labels
+_DOMAIN_ROWS = 20.0  # dev rows of a domain that the common temperature is worth
 
 
 class SPEDSettings(Settings):
@@ -42,7 +48,11 @@ class SPEDSettings(Settings):
     denoised_words: int = Field(10_000, ge=1, description="number of most frequent n-grams to denoise")
     rounds: int = Field(3, ge=0, description="rounds of self-training on pseudo-labels; 0: none")
     pseudo_label_weight: float = Field(0.5, gt=0, description="weight of a pseudo-label beside a label")
-    match_shares: bool = Field(True, description="align pseudo-labels to the labelled class prior")
+    class_priors: ClassPriors = Field(
+        "estimate",
+        description="class priors of domains without labels: estimate, labelled (as in the labelled rows), or given: "
+        '{"nyt": {"negative": 0.4, "positive": 0.6}}',
+    )
     C: float | None = Field(None, gt=0, description="weight of the loss; by default chosen on the dev set")
 
 
@@ -54,6 +64,9 @@ class _BothViews:
     denoised: np.ndarray
     d: np.ndarray
 
+    def select(self, rows: np.ndarray) -> _BothViews:
+        return _BothViews(self.words[rows], self.denoised[rows], self.d[rows])
+
     def __add__(self, other: _BothViews) -> _BothViews:
         return _BothViews(
             vstack([self.words, other.words], format="csr"),
@@ -64,18 +77,28 @@ class _BothViews:
 
 @dataclass(frozen=True)
 class _Solution:
-    """The weights of both views, shapes (1 + domains, columns or size, classes), shared ones first, and bias."""
+    """The weights of both views, shapes (1 + domains, columns or size, classes), shared ones first, and biases."""
 
     words: np.ndarray
     denoised: np.ndarray
     bias: np.ndarray
 
     def scores(self, rows: _BothViews) -> np.ndarray:
-        scores = np.empty((len(rows.d), len(self.bias)))
+        scores = self.bias[1 + rows.d]
         for d in np.unique(rows.d):
             here = rows.d == d
-            scores[here] = rows.words[here] @ self.words[1 + d] + rows.denoised[here] @ self.denoised[1 + d]
-        return scores + self.bias
+            scores[here] += rows.words[here] @ self.words[1 + d] + rows.denoised[here] @ self.denoised[1 + d]
+        return scores
+
+    def calibrated(self, calibrations: Sequence[Calibration]) -> _Solution:
+        """Return the weights of calibrated logits; the calibrations are in the order of the weights."""
+        scale = np.array([calibration.scale for calibration in calibrations])
+        biases = np.stack([calibration.bias for calibration in calibrations])
+        return _Solution(
+            self.words * scale[:, None, None],
+            self.denoised * scale[:, None, None],
+            self.bias * scale[:, None] + biases,
+        )
 
 
 @register(
@@ -94,14 +117,18 @@ class SPED(Method):
         \min \tfrac12 \|w\|^2 + \tfrac{1}{2\mu} \sum_d \|v_d\|^2
         + C \sum_i \omega_i \max(0, 1 - y_i \, \phi_i \cdot (w + v_{d_i}))^2
 
-    first over the labelled rows, then in `R` rounds also over the text of unlabelled domains, with the predictions of
-    the previous round as pseudo-labels of weight :math:`\omega_i = \tau |2 p_i - 1|`. The pseudo-labels of each of
-    these domains are first aligned to the class prior of the labelled rows.
+    first over the labelled rows, then in `R` rounds also over the text of domains with few labels or none, with the
+    predictions of the previous round as pseudo-labels. Before, their logits are aligned to the class prior of the
+    domain, which is estimated, as far as it is certain (see `estimate_priors`). A pseudo-label has the weight
+    :math:`\omega_i = \tau (p_i - p_i') b_c`: the margin between the two most probable classes, and a factor that gives
+    the classes `c` of a domain the shares of the labelled rows, so that a rare class is not unlearnt. A round that
+    costs dev accuracy is dropped. In the end the logits of these domains are aligned once more.
 
     Paper
     -----
     Evidence: S. Wang and C. D. Manning, ACL 2012. Denoising: M. Chen et al., ICML 2012. Shared and private weights:
-    H. Daumé III, ACL 2007. Aligned class prior: D. Berthelot et al., ICLR 2020.
+    H. Daumé III, ACL 2007. Aligned class prior: D. Berthelot et al., ICLR 2020. Balanced pseudo-labels: Y. Zou et al.,
+    ECCV 2018.
 
     Symbols
     -------
@@ -135,7 +162,7 @@ class SPED(Method):
         self.views = TwoViews(task.n_inputs, settings.denoised_words, settings.denoised)
         self.weight = nn.Parameter(torch.zeros(copies, task.n_inputs, K), requires_grad=False)
         self.denoised_weight = nn.Parameter(torch.zeros(copies, self.views.size, K), requires_grad=False)
-        self.bias = nn.Parameter(torch.zeros(K), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(copies, K), requires_grad=False)
 
     @classmethod
     def requirements(cls, settings: SPEDSettings) -> Requirements:
@@ -146,26 +173,37 @@ class SPED(Method):
         s, K = self.settings, self.task.n_classes
         self.views.fit(data.labelled, data.text, K, s.evidence, s.noise)
         labelled, dev = self._rows(data.labelled), self._rows(data.dev)
-        targets = np.eye(K)[data.labelled.y]
-        weight = np.ones(len(targets)) if data.labelled.weight is None else data.labelled.weight
+        assert data.labelled.y is not None
+        y = data.labelled.y
+        weight = np.ones(len(y)) if data.labelled.weight is None else data.labelled.weight
         # The dev set of other domains overrides the preferred value only by a clear margin.
-        spoken_for = len(data.dev) > 0 and len(self.task.labelled) == len(self.task.domains)
-        weights, chosen = (fit_best if spoken_for else fit_first_good)(
+        spoken_for = set(data.dev.d) == set(range(len(self.task.domains)))
+        solution, chosen = (fit_best if spoken_for else fit_first_good)(
             self._candidates(),
-            lambda values: self._solve(labelled, targets, values["C"] * weight, values["length"]),
+            lambda values: self._solve(labelled, y, values["C"] * weight, values["length"]),
             lambda fitted: dev_accuracy(fitted.scores(dev), data.dev),
             context,
             n_dev=len(data.dev),
         )
-        text = self._rows(data.text.select(~np.isin(data.text.d, self.task.labelled)))
-        everything, cost = labelled + text, chosen["C"] * np.r_[weight, np.full(len(text.d), s.pseudo_label_weight)]
+        few = np.bincount(data.labelled.d, minlength=len(self.task.domains)) < _FEW_LABELS
+        unlabelled = data.text.select(~data.text_has_label & few[data.text.d])
+        priors = resolved_priors(s.class_priors, data, unlabelled)
+        text = self._rows(unlabelled)
+        usual = labelled_prior(data.labelled, K)
+        everything = labelled + text
+        reached = first = dev_accuracy(solution.scores(dev), data.dev) if len(data.dev) else None
         for number in range(1, s.rounds + 1) if len(text.d) else ():
-            answers = self._answers(weights, text, dev, data)
-            weights = self._solve(everything, np.r_[targets, answers], cost, chosen["length"])
-            reached = dev_accuracy(weights.scores(dev), data.dev) if len(data.dev) else None
+            logits = self._calibrated(solution, dev, data.dev, text, priors).scores(text)
+            answer, pseudo_weight = pseudo_labels(logits, text.d, usual)
+            cost = chosen["C"] * np.r_[weight, s.pseudo_label_weight * pseudo_weight]
+            following = self._solve(everything, np.r_[y, answer], cost, chosen["length"])
+            reached = dev_accuracy(following.scores(dev), data.dev) if len(data.dev) else None
             context.report({"round": number, **chosen}, reached)
-        self._keep(weights, _scale(weights, dev, data.dev))
-        return History(chosen=chosen)
+            if first is not None and reached < first - (first * (1 - first) / len(data.dev)) ** 0.5:
+                break
+            solution = following
+        self._keep(self._calibrated(solution, dev, data.dev, text, priors))
+        return History(chosen=chosen, class_priors=described(priors, s.class_priors, data))
 
     def _candidates(self) -> list[dict[str, float]]:
         s = self.settings
@@ -177,62 +215,86 @@ class SPED(Method):
     def _rows(self, examples: Examples) -> _BothViews:
         return _BothViews(*self.views.of(examples), examples.d)
 
-    def _solve(self, rows: _BothViews, targets: np.ndarray, cost: np.ndarray, length: float) -> _Solution:
-        """Solve for soft targets, shape (rows, classes); a probability of 1/2 has no weight."""
-        from multidomain.methods.sped.dual_solver import (
-            solve_two_views,  # imported here: prediction must not load the compiler
-        )
+    def _solve(self, rows: _BothViews, y: np.ndarray, cost: np.ndarray, length: float) -> _Solution:
+        """Solve for each class against the rest."""
+        from multidomain.methods.dual_solver import solve_two_views  # imported here: prediction must not load numba
 
         denoised = rows.denoised * np.float32(length) if length else rows.denoised[:, :0]
         (copies, _, K), size = self.weight.shape, denoised.shape[1]
+        cost = cost.clip(1e-12)
         of_words, of_denoised, biases = [], [], []
         for c in [1] if K == 2 else range(K):
-            y, sureness = np.where(targets[:, c] > 0.5, 1, -1), np.abs(2 * targets[:, c] - 1).clip(1e-6)
-            w, u, bias = solve_two_views(
-                rows.words, denoised, rows.d, y, cost * sureness, copies - 1, self.settings.private
+            solved = solve_two_views(
+                rows.words, denoised, rows.d, np.where(y == c, 1, -1), cost, copies - 1, self.settings.private
             )
-            for part in (w, u):
+            for part in solved:
                 part[1:] += part[:1]
-            of_words.append(w)
+            of_words.append(solved[0])
             of_denoised.append(np.zeros((copies, self.views.size)))
-            of_denoised[-1][:, :size] = u * length
-            biases.append(np.array(bias))
+            of_denoised[-1][:, :size] = solved[1] * length
+            biases.append(solved[2])
         parts = (of_words, of_denoised, biases)
         if K == 2:
             return _Solution(*(two_class_scores(part[0]) for part in parts))
         return _Solution(*(np.stack(part, axis=-1) for part in parts))
 
-    def _answers(self, weights: _Solution, text: _BothViews, dev: _BothViews, data: TrainingData) -> np.ndarray:
-        """Class probabilities of text; in unlabelled domains aligned to the class prior of the labelled rows."""
-        logits = _scale(weights, dev, data.dev) * weights.scores(text)
-        if self.settings.match_shares:
-            assert data.labelled.y is not None
-            shares = np.bincount(data.labelled.y, data.labelled.weight, minlength=self.task.n_classes)
-            shares = shares / shares.sum()
-            for d in np.unique(text.d):
-                logits[text.d == d] = match_shares(logits[text.d == d], shares)
-        return softmax(logits, axis=1)
+    def _calibrated(
+        self,
+        solution: _Solution,
+        dev: _BothViews,
+        labels: Examples,
+        text: _BothViews,
+        priors: Mapping[int, PriorEstimate],
+    ) -> _Solution:
+        """Return weights of calibrated logits: a temperature per domain, and the prior of those with few labels."""
+        assert labels.y is not None
+        scores = solution.scores(dev)
+        common = calibrate(scores, labels.y, with_bias=False)
+        of_copy = [common] * len(solution.bias)
+        for d in np.unique(labels.d):
+            here = labels.d == d
+            of_copy[1 + d] = calibrate(
+                scores[here], labels.y[here], with_bias=False, towards=common, strength=_DOMAIN_ROWS
+            )
+        for d, estimate in priors.items():
+            logits = common.logits(solution.scores(text.select(text.d == d)))
+            moved = (align_to_prior(logits, estimate.prior) - logits)[0]
+            of_copy[1 + d] = Calibration(common.scale, estimate.certainty * (moved - moved.mean()))
+        return solution.calibrated(of_copy)
 
-    def _keep(self, weights: _Solution, scale: float) -> None:
-        self.weight.copy_(torch.from_numpy(weights.words * scale))
-        self.denoised_weight.copy_(torch.from_numpy(weights.denoised * scale))
-        self.bias.copy_(torch.from_numpy(weights.bias * scale))
+    def _keep(self, solution: _Solution) -> None:
+        self.weight.copy_(torch.from_numpy(solution.words))
+        self.denoised_weight.copy_(torch.from_numpy(solution.denoised))
+        self.bias.copy_(torch.from_numpy(solution.bias))
 
     def logits(self, x: SparseBatch, d: int | None) -> Tensor:
         copy = 0 if d is None else 1 + d
-        return self._linear(x, self.weight[copy], self.denoised_weight[copy]) + self.bias
+        return self._linear(x, self.weight[copy], self.denoised_weight[copy]) + self.bias[copy]
 
     def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
         common = self.logits(shared, None)
         if d is None:
             return common
         own = (weight[1 + d] - weight[0] for weight in (self.weight, self.denoised_weight))
-        return common + self._linear(private, *own)
+        return common + self._linear(private, *own) + self.bias[1 + d] - self.bias[0]
 
     def _linear(self, x: SparseBatch, weight: Tensor, denoised_weight: Tensor) -> Tensor:
         words, denoised = self.views(x)
         return row_sum(words, weight) + denoised @ denoised_weight
 
 
-def _scale(weights: _Solution, dev: _BothViews, examples: Examples) -> float:
-    return best_scale(weights.scores(dev), examples)
+def pseudo_labels(logits: np.ndarray, d: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the most probable class of each row, and how much it counts.
+
+    That is the margin to the second class, times a factor that gives the classes of each domain their usual shares.
+    """
+    p = softmax(logits, axis=1)
+    answer = p.argmax(axis=1)
+    second, first = np.sort(p, axis=1)[:, -2:].T
+    weight = first - second
+    for domain in np.unique(d):
+        here = d == domain
+        mass = np.bincount(answer[here], weight[here], minlength=len(usual))
+        factor = usual * mass.sum() / mass.clip(1e-12)
+        weight[here] *= factor.clip(0, _MOST_BALANCE)[answer[here]]
+    return answer, weight

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from multidomain.methods.data import Examples
 from multidomain.methods.denoising import denoising_projection
-from multidomain.methods.sped.evidence import class_evidence
+from multidomain.methods.evidence import class_evidence
 from multidomain.nn.kernels.row_sum import row_sum
 from multidomain.nn.sparse import SparseBatch, SparseMatrix
 

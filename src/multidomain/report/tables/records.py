@@ -115,7 +115,7 @@ def sort_out(table: str, recipe: Recipe, records: Sequence[Record]) -> TableReco
 def row_variants(recipe: Recipe, row: Row) -> dict[Variant, list[SplitSpec]]:
     """Return, for each variant of a row, the runs that make a seed complete."""
     variants: dict[Variant, list[SplitSpec]] = {}
-    for spec in recipe.split_specs(reads_text=row.reads_text):
+    for spec in recipe.split_specs(row):
         variants.setdefault(Variant.of(spec), []).append(spec)
     return variants
 

@@ -10,7 +10,7 @@ _SWEEPS = 100
 _ENOUGH = 50  # beyond this a probability is 0 or 1
 
 
-def match_shares(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def align_to_prior(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
     r"""Return logits whose mean probabilities equal a class prior, by adding one bias per class.
 
     .. math:: \frac1n \sum_i \mathrm{softmax}(z_i + b)_c = \pi_c \quad \text{for all } c
@@ -25,12 +25,21 @@ def match_shares(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
     matched = np.where(shares > 0, logits, -np.inf)
     wanted = np.flatnonzero(shares)
     for _ in range(_SWEEPS if len(wanted) > 1 else 0):
-        for c in wanted:
-            odds = matched[:, c] - logsumexp(np.delete(matched, c, axis=1), axis=1)
-            matched[:, c] += brentq(_excess, -odds.max() - _ENOUGH, -odds.min() + _ENOUGH, args=(odds, shares[c]))
+        for c in map(int, wanted):
+            matched[:, c] += bias_for_share(class_odds(matched, c), shares[c])
         if np.abs(softmax(matched, axis=1).mean(axis=0) - shares).max() < 1e-6:
             break
     return matched
+
+
+def class_odds(logits: np.ndarray, c: int) -> np.ndarray:
+    """Return the log-odds of a class against all others, row by row."""
+    return logits[:, c] - logsumexp(np.delete(logits, c, axis=1), axis=1)
+
+
+def bias_for_share(odds: np.ndarray, share: float) -> float:
+    """Return what has to be added to log-odds for their mean probability to equal a share above 0."""
+    return brentq(_excess, -odds.max() - _ENOUGH, -odds.min() + _ENOUGH, args=(odds, share))
 
 
 def _excess(shift: float, odds: np.ndarray, share: float) -> float:

@@ -19,7 +19,7 @@ def solve_two_views(
     *,
     tolerance: float = 0.01,
     max_passes: int = 200,
-) -> tuple[np.ndarray, np.ndarray, float]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Minimise, with :math:`\phi` the two views side by side and a constant 1,
 
     .. math::
@@ -28,10 +28,10 @@ def solve_two_views(
 
     by coordinate descent in the dual (Hsieh et al. 2008), to a largest projected gradient below `tolerance` or, where
     the loss weighs so much that this takes long, for `max_passes`. The copies that feature augmentation would make of
-    each row are never made. The constant has no private weight.
+    each row are never made.
 
-    Returns the weights of both views, shapes (1 + domains, columns) and (1 + domains, size), shared ones first, then
-    the private parts, and the bias.
+    Returns the weights of both views and of the constant, shapes (1 + domains, columns), (1 + domains, size) and
+    (1 + domains,), shared ones first, then the private parts.
 
     Parameters
     ----------
@@ -47,16 +47,16 @@ def solve_two_views(
     x = csr_matrix(sparse)
     w = np.zeros((1 + n_domains, x.shape[1]), dtype=np.float32)
     u = np.zeros((1 + n_domains, dense.shape[1]), dtype=np.float32)
-    bias, alpha = np.zeros(1), np.zeros(len(y))
+    bias, alpha = np.zeros(1 + n_domains), np.zeros(len(y))
     squares = np.asarray(x.multiply(x).sum(axis=1)).ravel() + (dense**2).sum(axis=1)
-    diagonal = squares * (1 + private) + 1 + 0.5 / cost
+    diagonal = (squares + 1) * (1 + private) + 0.5 / cost
     parts = (x.indptr, x.indices, x.data, dense, d, y.astype(np.float64), 0.5 / cost, diagonal)
     rng = np.random.default_rng(0)
     for _ in range(max_passes):
         worst = _one_pass(rng.permutation(len(y)), *parts, private, alpha, w, u, bias)
         if worst < tolerance:
             break
-    return w, u, float(bias[0])
+    return w, u, bias
 
 
 @compiled
@@ -64,7 +64,7 @@ def _one_pass(order, indptr, indices, data, dense, d, y, ridge, diagonal, privat
     worst = 0.0
     for i in order:
         own = 1 + d[i]
-        score = bias[0]
+        score = bias[0] + bias[own]
         for at in range(indptr[i], indptr[i + 1]):
             j = indices[at]
             score += data[at] * (w[0, j] + w[own, j])
@@ -79,6 +79,7 @@ def _one_pass(order, indptr, indices, data, dense, d, y, ridge, diagonal, privat
         alpha[i] = max(before - gradient / diagonal[i], 0.0)
         step = (alpha[i] - before) * y[i]
         bias[0] += step
+        bias[own] += private * step
         for at in range(indptr[i], indptr[i + 1]):
             j = indices[at]
             w[0, j] += step * data[at]

@@ -1,8 +1,9 @@
-"""Log-count ratios: how strongly a feature indicates a class."""
+"""Log-count ratios: how strongly a feature indicates a class, and rows weighted by it."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from multidomain.methods.data import Examples
 
@@ -34,3 +35,12 @@ def class_evidence(rows: Examples, n_classes: int, smoothing: float = 1.0) -> np
     q += 2 * smoothing * (1 - share)
     ratio = np.log(p / p.sum(axis=0)) - np.log(q / q.sum(axis=0))
     return np.abs(ratio).max(axis=1, initial=0)
+
+
+def weighted_rows(x: csr_matrix, scale: np.ndarray) -> csr_matrix:
+    """Return rows whose columns are multiplied by `scale`, each row then scaled to unit length."""
+    value = x.data * scale[x.indices].astype(x.dtype)
+    weighted = csr_matrix((value, x.indices, x.indptr), shape=x.shape)
+    length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel()).clip(1e-12)
+    weighted.data = value / np.repeat(length, np.diff(x.indptr)).astype(x.dtype)
+    return weighted

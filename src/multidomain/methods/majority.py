@@ -1,0 +1,66 @@
+"""The most frequent class."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from multidomain.methods.base import FitContext, Method
+from multidomain.methods.data import TrainingData
+from multidomain.methods.history import History
+from multidomain.methods.priors.estimate import labelled_prior
+from multidomain.methods.registry import register
+from multidomain.methods.task import Task
+from multidomain.nn.sparse import SparseBatch
+from multidomain.settings import Settings
+
+
+class MajoritySettings(Settings):
+    """No settings."""
+
+
+@register("majority", "the class that is most frequent in the labelled rows", paper="a baseline without a paper")
+class Majority(Method):
+    r"""The class shares of a domain's labelled rows, or of all of them if it has none, whatever a document says.
+
+    .. math:: p(c \mid x, d) = n_{dc} / n_d
+
+    Paper
+    -----
+    None; the least that a classifier has to beat.
+
+    Symbols
+    -------
+    n_dc : labelled rows of domain d and class c
+
+    Departures
+    ----------
+    None.
+
+    Examples
+    --------
+    >>> from multidomain import MultiDomainClassifier
+    >>> texts, labels = ["a fine pan", "a poor pan", "a fine book"] * 12, ["good", "bad", "good"] * 12
+    >>> model = MultiDomainClassifier("majority", random_state=0).fit(texts, labels)
+    >>> model.predict(["such a poor pan"])
+    array(['good'], dtype='<U4')
+    """
+
+    settings_type = MajoritySettings
+
+    def __init__(self, task: Task, settings: MajoritySettings):
+        super().__init__(task, settings)
+        copies = 1 + len(task.domains)
+        self.bias = nn.Parameter(torch.zeros(copies, task.n_classes), requires_grad=False)
+
+    def fit(self, data: TrainingData, context: FitContext) -> History:
+        K = self.task.n_classes
+        shares = np.repeat(labelled_prior(data.labelled, K)[None], len(self.bias), axis=0)
+        for d in self.task.labelled:
+            shares[1 + d] = labelled_prior(data.labelled.select(data.labelled.d == d), K)
+        self.bias.copy_(torch.from_numpy(np.log(shares)))
+        return History()
+
+    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+        return self.bias[0 if d is None else 1 + d].expand(len(x), -1)

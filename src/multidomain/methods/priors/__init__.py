@@ -1,0 +1,1 @@
+"""Class priors of domains without labels."""
