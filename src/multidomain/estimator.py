@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from inspect import Parameter, Signature
 from numbers import Integral
@@ -95,7 +95,7 @@ def _declared() -> dict[str, _Declared]:
     shared = {
         option.name: _Declared(option.path, option.default, option.field.description or "")
         for option in train_options()
-        if option.path[0] in ("features", "training", "auto") and option.name != "checkpoint_seconds"
+        if option.path[0] in ("features", "training", "objective", "auto") and option.name != "checkpoint_seconds"
     }
     about = "setting of the method; None is the method's default"
     of_method = {name: _Declared(("method_settings", name), None, about) for name in _METHOD_PARAMETERS}
@@ -161,7 +161,9 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         for name in _PARAMETERS:
             setattr(self, name, bound.arguments[name])
 
-    def fit(self, X: Any, y: Any, domains: Any = None, callbacks: Sequence[Callback] = ()) -> Self:
+    def fit(
+        self, X: Any, y: Any, domains: Any = None, sample_weight: Any = None, callbacks: Sequence[Callback] = ()
+    ) -> Self:
         """Train on documents of one or more domains.
 
         Parameters
@@ -172,6 +174,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
             Class of each document; None (or NaN, or a blank string) where it is not known.
         domains : array-like, default=None
             Domain of each document; None is one domain.
+        sample_weight : array-like, default=None
+            How much the label of each document counts in training; None: all alike. 0 hides it.
         callbacks : sequence of Callback, default=()
             Called during training; see `multidomain.training.callbacks.Callback`.
         """
@@ -182,7 +186,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         if not documents.shape[0] == len(y) == len(names):
             given = "" if domains is None else f" and domains {len(names)}"
             raise DataError(f"X has {documents.shape[0]} rows, y {len(y)}{given}. Give one of each for every document.")
-        corpus = corpus_from_rows(documents, y, names, name="X")
+        weights = None if sample_weight is None else _weights(sample_weight, len(y))
+        corpus = corpus_from_rows(documents, y, names, weights=weights, name="X")
         self.classes_ = _classes(y[corpus.labelled])
         self.domains_ = np.unique(_natural(np.asarray(names if domains is None else domains)))
         split = _dev_split(corpus, settings.validation_fraction, seed)
@@ -309,9 +314,17 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
                 "method_settings": of_method,
                 "features": {name: self._section("features", name) for name in SECTIONS},
                 "training": {**self._section("training"), "seed": seed},
+                "objective": self._objective(),
             },
             "parameters of MultiDomainClassifier",
         )
+
+    def _objective(self) -> dict[str, Any]:
+        """Return metric and class weights, with classes by name."""
+        given = self._section("objective")
+        if isinstance(given.get("class_weight"), Mapping):
+            given["class_weight"] = {class_name(c): weight for c, weight in given["class_weight"].items()}
+        return given
 
     def _auto_settings(self) -> AutoSettings:
         return AutoSettings.parse(self._section("auto"), "parameters of MultiDomainClassifier")
@@ -365,6 +378,13 @@ def _listed(domains: Any) -> np.ndarray:
     if isinstance(domains, str):
         raise DataError(f"Expected a domain for each document, got '{domains}'. Write ['{domains}'] * len(X).")
     return object_array(domains)
+
+
+def _weights(sample_weight: Any, n: int) -> np.ndarray:
+    weights = np.asarray(sample_weight)
+    if weights.ndim != 1 or len(weights) != n:
+        raise DataError(f"sample_weight has the shape {weights.shape}. Expected a weight for each of {n} documents.")
+    return weights
 
 
 def _natural(values: np.ndarray) -> np.ndarray:

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Literal, TypeAlias
 
 import numpy as np
+
+CALIBRATION_BINS = 15
+
+Metric: TypeAlias = Literal["accuracy", "macro-f1", "worst-domain"]
+"""What selects a model."""
+
+METRIC_NAMES: dict[Metric, str] = {
+    "accuracy": "accuracy",
+    "macro-f1": "macro-F1",
+    "worst-domain": "accuracy in the worst domain",
+}
 
 
 def by_domain(
@@ -35,7 +47,7 @@ def macro_f1(y: np.ndarray, predicted: np.ndarray) -> float:
     return float(np.mean(scores))
 
 
-def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = 15) -> float:
+def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = CALIBRATION_BINS) -> float:
     """Return the expected calibration error: how far confidence is from accuracy, in bins of equal mass.
 
     Parameters
@@ -51,14 +63,39 @@ def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = 15) 
     0.3
     """
     confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
-    parts = np.array_split(np.argsort(confidence, kind="stable"), min(bins, len(y)))
+    parts = equal_mass_bins(confidence, bins)
     gaps = [abs(float(correct[rows].mean()) - float(confidence[rows].mean())) * len(rows) for rows in parts]
     return sum(gaps) / len(y)
+
+
+def equal_mass_bins(confidence: np.ndarray, bins: int = CALIBRATION_BINS) -> list[np.ndarray]:
+    """Return row numbers in bins by confidence, the lowest first, with equally many rows, give or take one.
+
+    Examples
+    --------
+    >>> equal_mass_bins(np.array([0.9, 0.5, 0.6]), bins=2)
+    [array([1, 2]), array([0])]
+    """
+    return np.array_split(np.argsort(confidence, kind="stable"), min(bins, len(confidence)))
 
 
 def domain_mean(scores: Iterable[float]) -> float:
     """Return the unweighted mean over domains (as in the paper)."""
     return float(np.mean(list(scores)))
+
+
+def selection_score(metric: Metric, y: np.ndarray, predicted: np.ndarray, domains: np.ndarray) -> float:
+    """Return the score of a model by a metric: the mean over domains, or the lowest accuracy of a domain.
+
+    Examples
+    --------
+    >>> y, predicted, domains = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0]), np.array([0, 0, 1, 1])
+    >>> [round(selection_score(metric, y, predicted, domains), 3) for metric in METRIC_NAMES]
+    [0.75, 0.667, 0.5]
+    """
+    scores = by_domain(macro_f1 if metric == "macro-f1" else accuracy, y, predicted, domains)
+    in_order = [scores[d] for d in sorted(scores)]
+    return min(in_order) if metric == "worst-domain" else domain_mean(in_order)
 
 
 def two_class_scores(score: np.ndarray) -> np.ndarray:

@@ -23,6 +23,9 @@ CONFIG = {  # of a run or a TOML file: dotted names
 
 METHOD_SETTINGS = {"sped": {"trust": "pseudo_label_weight"}}  # of a method
 
+REPLACED = {"sped": {"match_shares": "is now 'class_priors': labelled in place of true, estimate in place of false."}}
+"""Settings of a method that gave way to others, and what to say to a user. A saved model does without them."""
+
 ESTIMATOR = {"features": "weighting"}  # parameters of MultiDomainClassifier
 
 FEATURIZERS = {"bags": "ngrams", "words": "sequences", "joined": "concat"}  # in a saved model
@@ -58,6 +61,11 @@ def method_settings_renamed(method: str, settings: Mapping[str, Any]) -> dict[st
     """Return the settings of a method under their current names."""
     names = METHOD_SETTINGS.get(method, {})
     return {names.get(name, name): value for name, value in settings.items()}
+
+
+def without_replaced(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a method without those that gave way to others."""
+    return {name: value for name, value in settings.items() if name not in REPLACED.get(method, {})}
 
 
 def estimator_renamed(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -185,7 +185,7 @@ def test_fit_predict_save_load(name: str, variant: dict[str, Any], kind: str, tm
     assert set(predicted) <= set(corpus.class_names)
     # The class stands in the text: what is not learnt in so many epochs is not learnt for a reason.
     chance = 1 / len(corpus.class_names)
-    assert (predicted == corpus.labels[test]).mean() > chance + 0.2
+    assert name == "majority" or (predicted == corpus.labels[test]).mean() > chance + 0.2
     np.testing.assert_allclose(model.predict_proba(documents[::-1], domains[::-1])[::-1], p, rtol=1e-4, atol=1e-6)
 
     history = trained.history

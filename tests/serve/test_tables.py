@@ -32,7 +32,11 @@ def table(corpus: Corpus) -> bytes:
 
 @pytest.mark.parametrize(
     ("options", "query"),
-    [([], {}), (["--domain", "shoes", "--probabilities"], {"domain": "shoes", "probabilities": "true"})],
+    [
+        ([], {}),
+        (["--domain", "shoes", "--probabilities"], {"domain": "shoes", "probabilities": "true"}),
+        (["--abstain", "0.8"], {"abstain": "0.8"}),
+    ],
 )
 def test_a_table_comes_back_byte_for_byte_as_the_command_writes_it(
     client: httpx.Client,
@@ -52,6 +56,9 @@ def test_a_table_comes_back_byte_for_byte_as_the_command_writes_it(
     assert response.content == (tmp_path / "out.csv").read_bytes()
     assert response.headers["multidomain-rows"] == "4802"
     assert response.headers["multidomain-rows-without-text"] == "1"
+    empty = [row for row in csv.DictReader(io.StringIO(response.text)) if not row["prediction"] and row["review"]]
+    assert int(response.headers.get("multidomain-rows-abstained", 0)) == len(empty)
+    assert bool(empty) == ("abstain" in query)
 
 
 def test_warnings_of_the_model_are_not_lost(client: httpx.Client) -> None:

@@ -114,7 +114,16 @@ def test_no_cycle_is_hidden_in_a_function():
 def test_low_layers_know_no_option_of_the_command_line():
     """A flag stands in the package `cli` alone; elsewhere a hint names the setting. What a user copies is a command."""
     flag = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-    commands = ("multidomain train --config", "multidomain reproduce", "pip", "--no-deps", "--hash", "curl", "--share")
+    commands = (
+        "multidomain train --config",
+        "multidomain reproduce",
+        "multidomain predict",
+        "pip",
+        "--no-deps",
+        "--hash",
+        "curl",
+        "--share",
+    )
     found = []
     for path in FILES:
         tree = ast.parse(path.read_text(encoding="utf-8"))

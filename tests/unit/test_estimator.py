@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.class_weight import compute_sample_weight
 
 from multidomain.data.named.registry import CORPORA, load_corpus
 from multidomain.data.splits import holdout_split
@@ -158,7 +159,7 @@ def test_every_parameter_is_one_declared_setting():
     parameters = dict(inspect.signature(MultiDomainClassifier).parameters)
     own = {name: field.get_default() for name, field in EstimatorSettings.model_fields.items()}
     sections = {option.path[0] for option in train_options() if option.name in parameters and len(option.path) > 1}
-    assert sections == {"features", "training", "auto"}
+    assert sections == {"features", "training", "objective", "auto"}
     shared = {
         option.name: option.default
         for option in train_options()
@@ -296,6 +297,111 @@ def test_a_class_whose_rows_are_all_one_text_does_not_end_in_development_alone()
 
 
 # Domains at prediction
+
+
+# Weights and metric
+
+
+def linear(**settings):
+    return MultiDomainClassifier("lr", random_state=0, **settings)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0] * 5, r"sample_weight has the shape \(5,\)\. Expected a weight for each of 36 documents"),
+        (np.ones((36, 1)), r"sample_weight has the shape \(36, 1\)"),
+        ([1.0] * 35 + [-2.0], r"index 35: the weight is -2\.0\. Expected a finite number that is not negative"),
+        ([float("nan")] + [1.0] * 35, r"index 0: the weight is nan"),
+        ([0] * 36, "The weights of all 36 labelled rows of 'X' are zero"),
+    ],
+)
+def test_bad_weights_are_refused(weights, message):
+    texts, y, domains = reviews()
+    with pytest.raises(DataError, match=message):
+        quick().fit(texts[:36], y[:36], domains=domains[:36], sample_weight=weights)
+
+
+def test_a_document_of_weight_0_is_text_only():
+    texts, y, domains = reviews()
+    hidden = np.array([label == "so-so" for label in y])
+    weighted = linear().fit(texts, y, domains=domains, sample_weight=np.where(hidden, 0.0, 1.0))
+    unlabelled = linear().fit(
+        texts, [None if h else label for h, label in zip(hidden, y, strict=True)], domains=domains
+    )
+    assert weighted.classes_.tolist() == ["bad", "good"]
+    np.testing.assert_array_equal(
+        weighted.predict_proba(texts, domains=domains), unlabelled.predict_proba(texts, domains=domains)
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "class_weight"),
+    [((0, 1), {1: 50}), ((0.0, 1.0), {1.0: 50}), (("no", "yes"), {"yes": 50}), ((False, True), {True: 50})],
+    ids=["int", "float", "str", "bool"],
+)
+def test_class_weights_are_given_by_the_classes_as_they_are(names, class_weight):
+    X, _, _ = counts()
+    y = np.array([names[0], names[0], names[1]] * 20)  # no column says which
+    plain = linear().fit(X, y).predict_proba(X)[:, 1].mean()
+    weighted = clone(linear(class_weight=class_weight)).fit(X, y)
+    assert plain < 0.5 < weighted.predict_proba(X)[:, 1].mean()
+    assert weighted.class_weight == class_weight
+
+
+def test_class_weights_are_scikit_learn_s():
+    """A class weight is the weight of every row of the class."""
+    X, _, _ = counts()
+    y = np.where(np.arange(60) % 5 == 0, "rare", "usual")
+    by_class = linear(class_weight="balanced", validation_fraction=0).fit(X, y)
+    weight = compute_sample_weight("balanced", y)
+    by_row = linear(validation_fraction=0).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(by_class.predict_proba(X), by_row.predict_proba(X), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        ({"class_weight": {"goood": 2}}, r"class_weight names 'goood', which is no class of 'X'\. .*'good'"),
+        ({"class_weight": "even"}, "'objective.class_weight': expected balanced, or CLASS=WEIGHT"),
+        ({"class_weight": {"good": 0}}, "'objective.class_weight': expected balanced, or CLASS=WEIGHT"),
+        ({"metric": "f1"}, "'objective.metric': input should be 'accuracy', 'macro-f1' or 'worst-domain', got 'f1'"),
+    ],
+)
+def test_unknown_metrics_and_class_weights_are_refused(parameter, message):
+    texts, y, domains = reviews()
+    with pytest.raises(ConfigError, match=message):
+        quick(**parameter).fit(texts, y, domains=domains)
+
+
+def test_the_metric_is_the_one_that_selects():
+    texts, y, domains = reviews(12)
+    for metric in ("accuracy", "worst-domain"):
+        epochs = quick(metric=metric, max_epochs=3).fit(texts, y, domains=domains).history_.epochs
+        for epoch in epochs:
+            of_domains = epoch.dev_accuracy_by_domain.values()
+            expected = min(of_domains) if metric == "worst-domain" else np.mean(list(of_domains))
+            assert epoch.dev_score == pytest.approx(expected)
+
+
+def test_weights_metric_and_class_weights_are_saved(tmp_path):
+    texts, y, domains = reviews(12)
+    model = quick(metric="macro-f1", class_weight={"good": 2.0}, max_epochs=2)
+    model.fit(texts, y, domains=domains, sample_weight=np.linspace(0.5, 2, len(y)))
+    model.save(tmp_path / "m")
+    again = MultiDomainClassifier.load(tmp_path / "m")
+    assert (again.metric, again.class_weight) == ("macro-f1", {"good": 2.0})
+    assert again.history_ == model.history_
+
+
+def test_sample_weights_are_routed_by_cross_validate(routing):
+    X, _, _ = counts()
+    y = np.array([0, 0, 1] * 20)  # no column says which
+    model = linear().set_fit_request(sample_weight=True, domains=False).set_score_request(sample_weight=False)
+    weight = np.where(y == 0, 1e-3, 1.0)
+    found = cross_validate(model, X, y, params={"sample_weight": weight}, cv=2, return_estimator=True)
+    for one in found["estimator"]:
+        assert set(one.predict(X)) == {1}
 
 
 def test_no_domains_is_one_domain():

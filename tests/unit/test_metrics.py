@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from multidomain.metrics import accuracy, by_domain, domain_mean, macro_f1, two_class_scores
+from multidomain.metrics import (
+    accuracy,
+    by_domain,
+    calibration_error,
+    domain_mean,
+    equal_mass_bins,
+    macro_f1,
+    selection_score,
+    two_class_scores,
+)
 
 
 def test_scores_of_each_domain_in_the_order_of_their_first_appearance():
@@ -45,6 +54,45 @@ def test_macro_f1_of_class_names():
     y, predicted = np.array(["a", "a", "b", "c"], dtype=object), np.array(["a", "b", "b", "b"], dtype=object)
     assert macro_f1(y, predicted) == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
     assert macro_f1(y, y) == 1.0
+
+
+def naive_scores(y: list[int], predicted: list[int], domains: list[str]) -> tuple[float, float, float]:
+    """Accuracy and macro-F1, mean over domains, and the lowest accuracy, by loops over rows."""
+    accuracies, macros = [], []
+    for domain in set(domains):
+        pairs = [(a, b) for a, b, d in zip(y, predicted, domains, strict=True) if d == domain]
+        accuracies.append(sum(a == b for a, b in pairs) / len(pairs))
+        f1 = []
+        for c in {a for a, _ in pairs} | {b for _, b in pairs}:
+            found = sum(a == b == c for a, b in pairs)
+            precision = found / max(1, sum(b == c for _, b in pairs))
+            recall = found / max(1, sum(a == c for a, _ in pairs))
+            f1.append(0 if found == 0 else 2 * precision * recall / (precision + recall))
+        macros.append(sum(f1) / len(f1))
+    n = len(accuracies)
+    return sum(accuracies) / n, sum(macros) / n, min(accuracies)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_selects_a_model_equals_a_naive_loop(seed: int):
+    y, predicted = random_labels(seed)
+    domains = np.random.default_rng(seed).choice(["pans", "books", "shoes"], size=len(y))
+    found = [selection_score(metric, y, predicted, domains) for metric in ("accuracy", "macro-f1", "worst-domain")]
+    assert found == pytest.approx(naive_scores(y.tolist(), predicted.tolist(), domains.tolist()), abs=1e-12)
+
+
+def test_the_calibration_error_of_equal_bins_equals_a_naive_loop():
+    random = np.random.default_rng(0)
+    first = random.random(100)
+    p, y = np.stack([first, 1 - first], axis=1), random.integers(0, 2, size=100)
+    rows = sorted(range(100), key=lambda i: max(p[i]))
+    bins = [rows[:34], rows[34:67], rows[67:]]
+    assert [one.tolist() for one in equal_mass_bins(p.max(axis=1), 3)] == bins
+    error = 0.0
+    for one in bins:
+        right = sum(p[i].argmax() == y[i] for i in one) / len(one)
+        error += len(one) / 100 * abs(right - sum(max(p[i]) for i in one) / len(one))
+    assert calibration_error(y, p, bins=3) == pytest.approx(error)
 
 
 def test_every_domain_counts_the_same():

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, on vectors, all of them; texts and domains are in test_estimator.py."""
+"""scikit-learn's own checks, on vectors; texts, domains and weights are in test_estimator.py."""
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -12,6 +12,15 @@ def quick(weighting):
     )
 
 
-@parametrize_with_checks([quick("raw"), quick("counts")])
+def expected_failures(estimator):
+    # A weight counts in the mean of its mini-batch, while a repeated row is drawn more often, and at other times.
+    why = "mini-batches of weighted rows are other ones than of repeated rows"
+    failing = {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
+    if estimator.weighting == "counts":
+        failing["check_class_weight_classifiers"] = "has negative values, whatever the tag positive_only says"
+    return failing
+
+
+@parametrize_with_checks([quick("raw"), quick("counts")], expected_failed_checks=expected_failures)
 def test_check(estimator, check):
     check(estimator)

@@ -15,6 +15,7 @@ from multidomain.cli.evaluate import evaluate_command
 from multidomain.cli.explain import explain_command
 from multidomain.cli.init import init_command
 from multidomain.cli.inspect import inspect_command
+from multidomain.cli.label_next import label_next_command
 from multidomain.cli.methods import methods_command
 from multidomain.cli.predict import predict_command
 from multidomain.cli.report import report_command
@@ -40,6 +41,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {  # in the order in which they are 
     "report": report_command,
     "explain": explain_command,
     "predict": predict_command,
+    "label-next": label_next_command,
     "serve": serve_command,
     "methods": methods_command,
     "corpora": corpora_command,

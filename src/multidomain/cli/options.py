@@ -31,6 +31,7 @@ def sentence(text: str | None) -> str:
 
 DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="A corpus by name, or a file or folder.")]
 TextColumn = Annotated[str | None, option(ReadingSettings, "text_column")]
+LabelColumn = Annotated[str | None, option(ReadingSettings, "label_column")]
 DomainColumn = Annotated[str | None, option(ReadingSettings, "domain_column")]
 Encoding = Annotated[str, option(ReadingSettings, "encoding")]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.")]

@@ -23,6 +23,16 @@ def predict_command(
     text_column: TextColumn = None,
     domain_column: DomainColumn = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add a column for each class.")] = False,
+    abstain: Annotated[
+        float,
+        typer.Option(
+            metavar="CONFIDENCE",
+            min=0,
+            max=1,
+            help="Leave the prediction empty where the confidence is lower; the report of a model shows what it gains.",
+            show_default=False,
+        ),
+    ] = 0.0,
     encoding: Encoding = "utf-8",
     unknown_domain: Unknown = "shared",
     method: MethodFile = None,
@@ -39,10 +49,15 @@ def predict_command(
         Columns(text=text_column, domain=domain_column),
         domain=domain,
         probabilities=probabilities,
+        abstain=abstain,
         unknown_domain=unknown_domain,
         encoding=encoding,
     )
     print_notes(done.notes)
     if done.without_text:
         print_notes([Note(f"{counted(done.without_text, 'row')} without text got no prediction")])
+    if abstain:
+        share = done.abstained / max(1, done.rows - done.without_text)
+        below = f"{counted(done.abstained, 'row')} ({share:.1%}) below a confidence of {abstain:g} got no prediction"
+        print_notes([Note(below)])
     err.print(f"{counted(done.rows, 'row')} written to {output or 'standard output'}", soft_wrap=True)

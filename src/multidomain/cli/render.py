@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Column, Table
@@ -17,6 +17,7 @@ from multidomain.evaluation.invariance import Invariance
 from multidomain.experiments.recipes import rows_of
 from multidomain.methods.registry import METHODS, MethodEntry
 from multidomain.model.model import Model
+from multidomain.runs.unlabelled import UnlabelledDomain
 
 _CLASSES_SHOWN = 6
 
@@ -24,6 +25,7 @@ _SCORES = {
     "accuracy": "accuracy",
     "macro_f1": "macro-F1",
     "shared_accuracy": "shared",
+    "lr_accuracy": "plain LR",
     "majority_accuracy": "majority",
 }
 
@@ -45,6 +47,23 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.2f}"
+
+
+def unlabelled_table(domains: Sequence[UnlabelledDomain]) -> Table:
+    """Class priors and predicted shares of domains with few labels or none."""
+    table = Table("domain", "class", title="domains without labels, or with few", title_justify="left")
+    for heading in ("prior", "95 % interval", "predicted"):
+        table.add_column(heading, justify="right")
+    for one in domains:
+        for number, (name, share) in enumerate(one.predicted.items()):
+            prior = interval = ""
+            if one.assumed:
+                prior = f"{one.assumed.prior[name]:.0%}"
+                interval = f"{one.assumed.low[name]:.0%} to {one.assumed.high[name]:.0%}"
+                if one.assumed.source != "estimate":
+                    interval = one.assumed.source
+            table.add_row("" if number else one.domain, name, prior, interval, f"{share:.0%}")
+    return table
 
 
 def invariance_lines(before: Invariance | None, after: Invariance | None) -> list[str]:

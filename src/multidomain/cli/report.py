@@ -28,7 +28,7 @@ def report_command(
     ] = None,
     method: MethodFile = None,
 ) -> None:
-    """Make a report of a trained model, or the tables of the paper from records.
+    """Make a report of a trained model, or of records: the tables of the paper, and domains without labels.
 
     The report of a model is one HTML page: accuracy by domain, learning curves, the effect of the adversary, a feature
     map, the confusion matrix, calibration and the most confident errors. The tables have our figures beside the
@@ -55,11 +55,12 @@ def report_command(
 
 def _check_records(source: Path, output: Path | None) -> None:
     """Refuse a folder without records, and records without an output file."""
-    from multidomain.experiments.recipes import TABLES
-    from multidomain.experiments.records import new_split_seeds, records_file
+    from multidomain.experiments.recipes import STUDIES, TABLES
+    from multidomain.experiments.records import new_split_seeds
 
-    names = [f"{table}.jsonl" for table in TABLES]
-    if not any(records_file(source, table).exists() or new_split_seeds(source, table) for table in TABLES):
+    names = [f"{name}.jsonl" for name in (*TABLES, *STUDIES)]
+    has_records = any((source / name).exists() for name in names)
+    if not has_records and not any(new_split_seeds(source, table) for table in TABLES):
         what = f"holds neither a model (model.json) nor records ({', '.join(names)})"
         what = what if source.exists() else "does not exist"
         raise ConfigError(

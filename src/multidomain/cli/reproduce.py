@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 
 def reproduce_command(
-    table: Annotated[str, typer.Argument(help="table1, table2, table3, or the TOML file of a recipe of your own.")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="table1, table2 or table3 of the paper; priors, priors-fdu, target-labels or few-labels, on domains "
+            "without labels or with a few; or the TOML file of a recipe of your own."
+        ),
+    ],
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="ROW", help="A system, method or category; may be repeated."),
@@ -34,7 +40,7 @@ def reproduce_command(
     ] = False,
 ) -> None:
     """Run everything in a table that has no record yet; can be stopped and resumed at any time."""
-    from multidomain.experiments.recipes import TABLES, table_name
+    from multidomain.experiments.recipes import STUDIES, TABLES, table_name
     from multidomain.experiments.records import records_file
     from multidomain.experiments.runner import reproduce
 
@@ -56,7 +62,7 @@ def reproduce_command(
     done = f"{counted(n, 'run')} recorded" if n else "nothing to run: every run has a record"
     file = records_file(results, table_name(table), split_seed)
     out.print(f"{table_name(table)}: {done} in {file}", soft_wrap=True)
-    if table in TABLES:
+    if table in (*TABLES, *STUDIES):
         out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
 
 

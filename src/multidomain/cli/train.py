@@ -22,9 +22,11 @@ _SHOW: dict[str, dict[str, Any]] = {
     "data": {"argument": True},
     "output": {"names": ["--output", "-o"]},
     "unlabelled": {"metavar": "DOMAIN"},
+    "labels": {"metavar": "FILE"},
     "methods": {"type": str, "metavar": "NAME,NAME"},
     "budget": {"metavar": "MINUTES"},
     "ngram_range": {"metavar": "SHORTEST,LONGEST"},
+    "class_weight": {"type": str, "metavar": "balanced|CLASS=W,..."},
 }
 
 
@@ -120,6 +122,10 @@ def _show_outcome(outcome: TrainOutcome, plan: Plan) -> None:
     out.print(render.kept_line(result.best_epoch, result.epochs, result.chosen, result.seconds))
     if result.test:
         out.print(render.evaluation_table(result.test, f"{config.method} on the test set of {plan.corpus.name}"))
+    if result.unlabelled:
+        out.print(render.unlabelled_table(result.unlabelled))
+        for domain in result.unlabelled:
+            out.print(domain.verdict, soft_wrap=True)
     if result.invariance or config.run.requirements.shared_features:
         for line in render.invariance_lines(result.invariance_before, result.invariance):
             out.print(line, soft_wrap=True)

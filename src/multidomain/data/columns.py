@@ -28,17 +28,20 @@ class Columns:
     ----------
     text, label, domain, split
         Column names, exactly as the file spells them.
+    weight
+        Column with weights of rows, which is never auto-detected.
 
     Examples
     --------
     >>> Columns(text="body", label="stars")
-    Columns(text='body', label='stars', domain=None, split=None)
+    Columns(text='body', label='stars', domain=None, split=None, weight=None)
     """
 
     text: str | None = None
     label: str | None = None
     domain: str | None = None
     split: str | None = None
+    weight: str | None = None
 
 
 def resolve_columns(

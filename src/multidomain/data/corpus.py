@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multidomain.data.dedup import canonical_rows, document_keys
+from multidomain.data.weights import check_some_weight, checked_weights
 from multidomain.errors import DataError, quoted
 
 PARTS = ("train", "dev", "test", "unlabelled")
@@ -86,6 +87,10 @@ class Corpus:
         Name of the corpus in messages and records.
     columns
         The table columns of text, label, domain and part, for messages.
+    weights
+        How much each labelled row counts in training; None: all alike. A row of weight 0 counts as unlabelled.
+    train_only
+        Mask of rows that splits never hold out, because they were picked for labelling; None: no row.
 
     Examples
     --------
@@ -103,6 +108,8 @@ class Corpus:
     provenance: Provenance | None = None
     name: str = "corpus"
     columns: Mapping[str, str] = field(default_factory=dict)
+    weights: np.ndarray | None = None
+    train_only: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if sp.issparse(self.documents):
@@ -116,13 +123,23 @@ class Corpus:
             self._set("folds", np.asarray(self.folds, dtype=np.int64))
         self._check_lengths()
         self._check_values()
+        if self.weights is not None:
+            self._set_weights()
 
     def _set(self, field: str, value: Any) -> None:
         object.__setattr__(self, field, value)
 
+    def _set_weights(self) -> None:
+        weights = checked_weights(self.weights, self.where)
+        check_some_weight(weights, np.array([label is not None for label in self.labels], dtype=bool), self.name)
+        labels = self.labels.copy()
+        labels[weights == 0] = None
+        self._set("weights", weights)
+        self._set("labels", labels)
+
     def _check_lengths(self) -> None:
         expected = len(self)
-        for name in ("labels", "domains", "parts", "folds", "groups"):
+        for name in ("labels", "domains", "parts", "folds", "groups", "weights", "train_only"):
             value = getattr(self, name)
             if value is not None and len(value) != expected:
                 raise DataError(
@@ -189,6 +206,8 @@ class Corpus:
             parts=of(self.parts),
             folds=of(self.folds),
             groups=of(self.groups),
+            weights=of(self.weights),
+            train_only=of(self.train_only),
             provenance=None if self.provenance is None else self.provenance.select(rows),
         )
 
@@ -217,7 +236,7 @@ class Corpus:
         return document_keys(self.documents)
 
     def content_hash(self) -> str:
-        """Return a SHA-256 over documents, labels, domains and parts, the same on every machine."""
+        """Return a SHA-256 over texts, labels, domains, parts, weights and `train_only`, equal on every machine."""
         digest = hashlib.sha256()
         if self.is_text:
             _hash_strings(digest, self.documents)
@@ -228,6 +247,10 @@ class Corpus:
                 digest.update(array.astype(dtype).tobytes())
         for column in (self.labels, self.domains, self.parts):
             _hash_strings(digest, [None] * len(self) if column is None else column)
+        if self.weights is not None:
+            digest.update(self.weights.astype("<f8").tobytes())
+        if self.train_only is not None:
+            digest.update(np.flatnonzero(self.train_only).astype("<i8").tobytes())
         return digest.hexdigest()
 
     @classmethod
@@ -250,6 +273,8 @@ class Corpus:
             parts=_join(corpora, "parts", None),
             folds=_join(corpora, "folds", -1),
             groups=_join(corpora, "groups", None),
+            weights=_join(corpora, "weights", 1.0),
+            train_only=_join(corpora, "train_only", False),
             provenance=Provenance.concat(provenance) if len(provenance) == len(corpora) else None,
             name=name or corpora[0].name,
             columns=corpora[0].columns,
@@ -297,7 +322,7 @@ def _join(corpora: Sequence[Corpus], field: str, fill: Any) -> np.ndarray | None
     if all(column is None for column in columns):
         return None
     filled = [
-        np.full(len(c), fill, dtype=object if fill is None else np.int64) if column is None else column
+        np.full(len(c), fill, dtype=object if fill is None else type(fill)) if column is None else column
         for c, column in zip(corpora, columns, strict=True)
     ]
     return np.concatenate(filled)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, field_validator
 
 from multidomain.settings import Settings
 
@@ -18,11 +20,22 @@ class ReadingSettings(Settings):
     split_column: str | None = Field(
         None, description="column that says train, dev, test or unlabelled; auto-detected by default"
     )
+    weight_column: str | None = Field(
+        None, description="column with the weights of labelled rows in training; by default all count alike"
+    )
     encoding: str = Field("utf-8", description="encoding of text files")
     drop_empty: bool = Field(False, description="drop rows without text")
     dev: str | None = Field(None, description="file with the dev set")
     test: str | None = Field(None, description="file with the test set")
     text_only: str | None = Field(None, description="file with further unlabelled text")
+    labels: tuple[str, ...] = Field(
+        (), description="table of text, label and domain whose labels are filled into the data; may be repeated"
+    )
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
 
 
 class SplitSettings(Settings):

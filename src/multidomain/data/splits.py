@@ -177,10 +177,11 @@ def given_split(corpus: Corpus, *, dev_fraction: float = 0.1, test_fraction: flo
     if not missing:
         return _of_parts(rows, "given")
     _check_fractions(**missing)
-    of_row = _cut_rows(corpus, rows["train"], np.array([1 - sum(missing.values()), *missing.values()]), seed)
+    bound, free = _train_only(corpus, rows["train"])
+    of_row = _cut_rows(corpus, free, np.array([1 - sum(missing.values()), *missing.values()]), seed)
     for place, part in enumerate(missing, start=1):
-        rows[part] = rows["train"][of_row == place]
-    rows["train"] = rows["train"][of_row == 0]
+        rows[part] = free[of_row == place]
+    rows["train"] = np.sort(np.concatenate([bound, free[of_row == 0]]))
     cut_off = " and ".join(f"{share:.0%} as {part}" for part, share in missing.items())
     return _of_parts(rows, f"given, of train {cut_off} cut off, seed {seed}")
 
@@ -270,11 +271,24 @@ def cross_validation(corpus: Corpus, split: Split, n_folds: int, seed: int = 0) 
 
 
 def _roles(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rows given as unlabelled, those linked to one of them, and those free to be split."""
+    """Return the rows given as unlabelled, those that must train, and those free to be split.
+
+    Rows that are linked to an unlabelled one must train, and so must those of `train_only`.
+    """
     given = np.zeros(len(corpus), dtype=bool) if corpus.parts is None else corpus.parts == "unlabelled"
     component = components(corpus)
     linked = np.isin(component, component[given]) & ~given
-    return np.flatnonzero(given), np.flatnonzero(linked), np.flatnonzero(~given & ~linked)
+    bound, free = _train_only(corpus, np.flatnonzero(~given & ~linked))
+    return np.flatnonzero(given), np.sort(np.concatenate([np.flatnonzero(linked), bound])), free
+
+
+def _train_only(corpus: Corpus, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return those of the rows that must train, with their duplicates and groups, and the rest."""
+    if corpus.train_only is None:
+        return rows[:0], rows
+    component = components(corpus)
+    bound = np.isin(component[rows], component[corpus.train_only])
+    return rows[bound], rows[~bound]
 
 
 def _cut_rows(corpus: Corpus, rows: np.ndarray, shares: np.ndarray, seed: int) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multidomain.data.corpus import PARTS, Corpus, object_array
+from multidomain.data.weights import checked_weights
 from multidomain.errors import DataError, counted, did_you_mean
 
 ONLY_DOMAIN = "all"
@@ -27,6 +28,7 @@ def corpus_from_rows(
     labels: Sequence[Any] | np.ndarray | None = None,
     domains: Sequence[Any] | np.ndarray | None = None,
     *,
+    weights: Sequence[float] | np.ndarray | None = None,
     name: str = "corpus",
 ) -> Corpus:
     """Build a corpus from Python objects.
@@ -39,13 +41,16 @@ def corpus_from_rows(
         Class of each document; None or NaN if unlabelled. If omitted, all documents are unlabelled.
     domains
         Domain of each document. If omitted, there is a single domain, ``all``.
+    weights
+        How much each labelled document counts in training. If omitted, all count alike.
     name
         Name of the corpus in messages.
 
     Raises
     ------
     DataError
-        A text is missing or not a str, a domain is missing, or names differ only in case or whitespace.
+        A text is missing or not a str, a domain is missing, names differ only in case or whitespace, or a weight is
+        negative or not finite.
     """
     if not sp.issparse(documents):
         documents = object_array(documents)
@@ -55,7 +60,9 @@ def corpus_from_rows(
     domain_values = object_array([ONLY_DOMAIN] * n if domains is None else domains)
     domain_names = checked_domains(domain_values, lambda i: f"index {i}")
     check_near_names("class", label_names, lambda i: f"index {i}")
-    return Corpus(documents, label_names, domain_names, name=name)
+    if weights is not None:
+        weights = checked_weights(weights, lambda i: f"index {i}")
+    return Corpus(documents, label_names, domain_names, name=name, weights=weights)
 
 
 def is_missing(value: Any) -> bool:

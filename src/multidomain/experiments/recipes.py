@@ -119,7 +119,10 @@ class Recipe(Settings):
     def split_specs(self, row: Row) -> list[dict[str, Any]]:
         """Return all runs of one row and seed."""
         specs = self.experiment.split_specs(reads_text=row.reads_text, split_seed=self.split_seed)
-        return [spec for spec in specs if all(spec[name] in values for name, values in row.only.items())]
+        found = [spec for spec in specs if all(spec.get(name) in values for name, values in row.only.items())]
+        if not found:
+            raise ConfigError(f"Row '{row.name}' has no run: no split has {row.only}. One that there is: {specs[0]}.")
+        return found
 
     def published_table(self) -> pl.DataFrame:
         """Return the paper's own figures."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -21,8 +21,26 @@ PREVALENCES = (10, 25, 50, 75, 90)
 Labels: TypeAlias = int | Literal["all"]
 
 
+class _DrawnRows(Protocol):
+    """Draws its rows itself, so that there is no given split to replace."""
+
+    def split_specs(self, *, reads_text: bool, split_seed: int | None = None) -> list[dict[str, Any]]:
+        if split_seed is not None:
+            self._refuse()
+        return super().split_specs(reads_text=reads_text)
+
+    def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ConfigError(
+            "This experiment draws its rows itself, by the number of the draw; it cannot be re-split.",
+            "Leave out the split seed.",
+        )
+
+
 @dataclass(frozen=True)
-class ShiftedPriors(Protocol):
+class ShiftedPriors(_DrawnRows):
     """Each target in turn, its class prior resampled: unlabelled text and test rows alike.
 
     All sizes that a target has are the largest that all prevalences allow, so that they differ in the prior alone.
@@ -72,9 +90,6 @@ class ShiftedPriors(Protocol):
             f"{spec['target_text']} rows, {spec['target_labels']} labels",
             transductive=transductive,
         )
-
-    def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
-        raise ConfigError("This protocol draws its rows itself; it has no given split.", "Leave out the split seed.")
 
     @abstractmethod
     def _sources(self, corpus: Corpus, target: str) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +149,7 @@ def resampled(corpus: Corpus, rows: np.ndarray, prevalence: int, random: np.rand
 
 
 @dataclass(frozen=True)
-class FewLabels(Protocol):
+class FewLabels(_DrawnRows):
     """Amazon with so many labels in every domain, half of each class, and no dev set.
 
     The rest of each first file is unlabelled text; the second files are the test set.
@@ -157,7 +172,8 @@ class FewLabels(Protocol):
                 random.permutation(np.flatnonzero(first & (corpus.domains == domain) & (corpus.labels == c)))
                 for c in corpus.class_names
             ]
-            alternating = np.stack(by_class, axis=1).ravel()
+            rarest = min(map(len, by_class))
+            alternating = np.stack([rows[:rarest] for rows in by_class], axis=1).ravel()
             train.append(alternating[: spec["labels"]])
         rows = np.sort(np.concatenate(train))
         return Split(
@@ -167,9 +183,6 @@ class FewLabels(Protocol):
             unlabelled=np.setdiff1d(np.flatnonzero(first), rows),
             rule=f"{spec['labels']} labels in every domain, draw {spec['draw']}",
         )
-
-    def _resplit(self, corpus: Corpus, rng: np.random.Generator) -> Corpus:
-        raise ConfigError("This protocol draws its rows itself; it has no given split.", "Leave out the split seed.")
 
 
 SHIFTED: dict[str, Protocol] = {

@@ -12,6 +12,15 @@ from multidomain.errors import DataError, quoted
 
 
 @dataclass(frozen=True)
+class Interval:
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class PairedTest:
     """How much better the first of two systems is than the second.
 
@@ -28,6 +37,12 @@ class PairedTest:
     difference: float
     standard_error: float
     p: float
+
+    @property
+    def interval(self) -> Interval:
+        """Return the difference with its 95 % interval, by normal approximation."""
+        margin = float(stats.norm.ppf(0.975)) * self.standard_error
+        return Interval(self.difference, self.difference - margin, self.difference + margin)
 
 
 def published_test(averages: Sequence[float], published: float) -> float | None:
@@ -90,6 +105,49 @@ def paired_test(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray
     if standard_error == 0:  # every row differs by the same
         return PairedTest(difference, 0.0, 1.0 if difference == 0 else 0.0)
     return PairedTest(difference, standard_error, float(2 * stats.norm.sf(abs(difference) / standard_error)))
+
+
+def paired_macro_f1(
+    samples: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], resamples: int = 1000, seed: int = 0
+) -> Interval:
+    """Compare the macro-F1 of two systems by a paired bootstrap over the test rows of each sample.
+
+    Parameters
+    ----------
+    samples
+        Of each, the class codes of its test rows, of shape (rows,), and those that the two systems predict, of shape
+        (seeds, rows). Macro-F1 is the mean over seeds, then over samples.
+
+    Examples
+    --------
+    >>> y = np.array([0, 0, 1, 1])
+    >>> paired_macro_f1([(y, y[None], 1 - y[None])])
+    Interval(value=1.0, low=1.0, high=1.0)
+    """
+    rng = np.random.default_rng(seed)
+    differences = []
+    for y, first, second in samples:
+        rows = np.vstack([y, first, second]).astype(np.int64)
+        codes = (rows.max() + 1) ** np.arange(len(rows)) @ rows
+        _, places, counts = np.unique(codes, return_index=True, return_counts=True)
+        patterns = rows[:, places]
+        # Rows with the same label and predictions are alike, so a resample is how often it has each pattern.
+        drawn = np.vstack([counts, rng.multinomial(len(y), counts / len(y), resamples)])
+        f1 = np.stack([_macro_f1(patterns[0], predicted, drawn) for predicted in patterns[1:]])
+        differences.append(f1[: len(first)].mean(axis=0) - f1[len(first) :].mean(axis=0))
+    observed, *resampled = np.mean(differences, axis=0)
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Interval(float(observed), float(low), float(high))
+
+
+def _macro_f1(y: np.ndarray, predicted: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return macro-F1 for each row of counts of (label, prediction) patterns, over the classes that occur in it."""
+    total, occurring = np.zeros(len(counts)), np.zeros(len(counts))
+    for c in np.union1d(y, predicted):
+        hits, size = counts @ ((y == c) & (predicted == c)), counts @ ((y == c).astype(int) + (predicted == c))
+        total += 2 * hits / np.maximum(size, 1)
+        occurring += size > 0
+    return total / occurring
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

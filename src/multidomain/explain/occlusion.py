@@ -190,7 +190,7 @@ def _contributions(
     without = x.take(np.arange(1, len(variants)))
     with torch.inference_mode():
         v_11, v_01, v_10, v_00 = (
-            log_odds(model.method.logits_of_views(shared, private, d), c)
+            log_odds(model.method.calibrated_logits_of_views(shared, private, d), c)
             for shared, private in ((whole, whole), (without, whole), (whole, without), (without, without))
         )
     return ((v_11 - v_01) + (v_10 - v_00)) / 2, ((v_11 - v_10) + (v_01 - v_00)) / 2

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -14,6 +15,7 @@ from multidomain.errors import ConfigError, DataError, Note, quoted
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.task import Task
+from multidomain.metrics import Metric
 from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
@@ -40,6 +42,8 @@ class Requirements:
         It has such features, for probes and reports.
     input_dimension
         Dimension of a network's initial input vectors; 0 if it has none.
+    calibrated
+        Its logits are calibrated already, so no temperature is fitted.
     members
         Members of an ensemble, each with a `method` and its `settings`, or with the `folder` of a saved model.
     """
@@ -54,6 +58,7 @@ class Requirements:
     shared_features: bool = False
     private_features: bool = False
     input_dimension: int = 0
+    calibrated: bool = False
     members: tuple[Any, ...] = ()
 
 
@@ -61,11 +66,13 @@ class Requirements:
 class Batch:
     """Mini-batches of several domains at once, B rows per domain, ordered by domain.
 
-    `y` has the shape (domains, B); it is None where labels are hidden.
+    `y` has the shape (domains, B); it is None where labels are hidden. So has `weight`, the weights of the rows; None
+    means that all count alike.
     """
 
     x: SparseBatch
     y: Tensor | None = None
+    weight: Tensor | None = None
 
 
 class Stream(Protocol):
@@ -77,10 +84,18 @@ class Stream(Protocol):
 
 
 class FitContext:
-    """The context in which a method is fitted. This one does nothing; the training loop has its own."""
+    """The context in which a method is fitted. This one does nothing; the training loop has its own.
 
-    def report(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
-        """Report the hyperparameters of a candidate and its dev accuracy."""
+    Attributes
+    ----------
+    metric
+        What to select on the dev set by; see `multidomain.methods.selection.dev_score`.
+    """
+
+    metric: Metric = "accuracy"
+
+    def report(self, values: Mapping[str, Any], dev_score: float | None) -> None:
+        """Report the hyperparameters of a candidate and its dev score."""
 
     def note(self, note: Note) -> None:
         """Pass a note on to the user."""
@@ -98,9 +113,10 @@ class _WithValues(FitContext):
     def __init__(self, context: FitContext, values: Mapping[str, Any]):
         self._context = context
         self._values = values
+        self.metric = context.metric
 
-    def report(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
-        self._context.report({**self._values, **values}, dev_accuracy)
+    def report(self, values: Mapping[str, Any], dev_score: float | None) -> None:
+        self._context.report({**self._values, **values}, dev_score)
 
     def note(self, note: Note) -> None:
         self._context.note(note)
@@ -113,11 +129,14 @@ class Method(nn.Module, ABC):
     """A model of several domains: it declares its `requirements`, learns (`fit`) and predicts (`logits`)."""
 
     settings_type: ClassVar[type[Settings]]
+    inverse_temperature: Tensor
 
     def __init__(self, task: Task, settings: Settings):
         super().__init__()
         self.task = task
         self.settings = settings
+        # Of unknown domains first, then of each domain.
+        self.register_buffer("inverse_temperature", torch.ones(1 + len(task.domains)))
 
     @classmethod
     def requirements(cls, settings: Any) -> Requirements:
@@ -134,6 +153,22 @@ class Method(nn.Module, ABC):
 
         None means a domain that was not in training.
         """
+
+    def calibrated_logits(self, x: SparseBatch, d: int | None) -> Tensor:
+        """Return class logits divided by the temperature of the domain: their softmax are calibrated probabilities."""
+        return self.logits(x, d) * self._inverse_temperature_of(d)
+
+    def calibrated_logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+        """Return `logits_of_views` divided by the temperature of the domain."""
+        return self.logits_of_views(shared, private, d) * self._inverse_temperature_of(d)
+
+    def _inverse_temperature_of(self, d: int | None) -> Tensor:
+        return self.inverse_temperature[0 if d is None else 1 + d]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *others: Any) -> None:
+        """Load weights; those saved before there were temperatures have none."""
+        state_dict.setdefault(f"{prefix}inverse_temperature", torch.ones(1 + len(self.task.domains)))
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
         """Return class logits where the shared and the private part of `d` read different versions of the rows.

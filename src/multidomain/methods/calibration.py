@@ -11,6 +11,7 @@ from scipy.special import log_softmax, softmax
 from multidomain.methods.data import Examples
 
 NEVER = -1e3  # score of a class without rows
+_COMMON_ROWS = 20.0  # rows of a domain that the common temperature is worth
 
 
 def best_scale(scores: np.ndarray, dev: Examples) -> float:
@@ -92,3 +93,21 @@ def calibrate(
     of_bias = [(None, None) if with_bias else (b, b) for b in start.bias]
     found = minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=[(-7, 7), *of_bias]).x
     return Calibration(float(np.exp(found[0])), found[1:] - found[1:].mean())
+
+
+def calibrate_domains(
+    scores: np.ndarray, y: np.ndarray, d: np.ndarray, *, strength: float, with_bias: bool = False
+) -> tuple[Calibration, dict[int, Calibration]]:
+    """Return a common temperature, and one for each domain, which few rows draw towards the common one.
+
+    Parameters
+    ----------
+    strength, with_bias
+        As for `calibrate`, of the common one: how many rows the scores as they are count for, and whether it has biases.
+    """
+    common = calibrate(scores, y, with_bias=with_bias, strength=strength)
+    of_domain = {
+        int(code): calibrate(scores[d == code], y[d == code], with_bias=False, towards=common, strength=_COMMON_ROWS)
+        for code in np.unique(d)
+    }
+    return common, of_domain

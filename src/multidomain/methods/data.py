@@ -21,7 +21,7 @@ class Examples:
     y
         Class codes, unless hidden.
     weight
-        Weight of each row; None means 1. Only methods that do not learn in epochs use it.
+        Weight of each row in the loss; None means 1.
     """
 
     x: csr_matrix

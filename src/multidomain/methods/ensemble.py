@@ -142,6 +142,7 @@ class Ensemble(Method):
             is_random=any(one.is_random for one in asks_for),
             unseen_domains=all(one.unseen_domains for one in asks_for),
             shared_features=bool(asks_for) and all(one.shared_features for one in asks_for),
+            calibrated=True,
             members=settings.members,
         )
 
@@ -161,6 +162,7 @@ class Ensemble(Method):
         with torch.device("meta"):
             ensemble = cls(task, EnsembleSettings(members=described))
         ensemble.members = nn.ModuleList(methods)
+        ensemble.inverse_temperature = torch.ones(1 + len(domains))
         return ensemble
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
@@ -168,12 +170,12 @@ class Ensemble(Method):
         return History()
 
     def logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        answers = [member.logits(own, self._code(member, d)) for member, own in self._with_rows(x)]
+        answers = [member.calibrated_logits(own, self._code(member, d)) for member, own in self._with_rows(x)]
         return _mean_probability(answers)
 
     def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
         answers = [
-            member.logits_of_views(own, own_private, self._code(member, d))
+            member.calibrated_logits_of_views(own, own_private, self._code(member, d))
             for (member, own), (_, own_private) in zip(self._with_rows(shared), self._with_rows(private), strict=True)
         ]
         return _mean_probability(answers)

@@ -18,6 +18,8 @@ class Epoch:
         Means over its iterations of what the method logs.
     dev_accuracy
         Mean over domains of the accuracy on the dev set; None if there is none.
+    dev_score
+        What selects the epoch: the dev score by the metric of the run.
     """
 
     epoch: int
@@ -25,6 +27,11 @@ class Epoch:
     dev_accuracy: float | None
     dev_accuracy_by_domain: dict[str, float]
     seconds: float
+    dev_score: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.dev_score is None:  # of a run that knew no other metric
+            self.dev_score = self.dev_accuracy
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.denoising import undo_noise
 from multidomain.methods.history import History
 from multidomain.methods.registry import register
-from multidomain.methods.selection import dev_accuracy, fit_best
+from multidomain.methods.selection import dev_rows, dev_score, fit_best
 from multidomain.methods.task import Task
 from multidomain.metrics import two_class_scores
 from multidomain.nn.sparse import SparseBatch
@@ -104,9 +104,9 @@ class MSDA(Method):
         (weight, bias), chosen = fit_best(
             [{"C": C} for C in costs],
             lambda values: self._support_vectors(products, h, data.labelled, values["C"]),
-            lambda fitted: dev_accuracy(h_dev @ fitted[0] + fitted[1], data.dev),
+            lambda fitted: dev_score(h_dev @ fitted[0] + fitted[1], data.dev, context.metric),
             context,
-            n_dev=len(data.dev),
+            n_dev=dev_rows(data.dev, context.metric),
         )
         scale = best_scale(h_dev @ weight + bias, data.dev)
         self.weight.copy_(torch.from_numpy(weight * scale))

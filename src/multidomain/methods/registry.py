@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from multidomain.errors import ConfigError, quoted
 from multidomain.registry import Registry, module_from_file
-from multidomain.renamings import method_settings_renamed
+from multidomain.renamings import REPLACED, method_settings_renamed, without_replaced
 from multidomain.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class MethodEntry:
         values = method_settings_renamed(self.name, values)
         refused = dict.fromkeys(self.fixed, f"makes '{self.name}' what it is; choose another method.")
         refused |= dict.fromkeys(self.unused, f"has no effect in '{self.name}'; leave it out.")
+        refused |= REPLACED.get(self.name, {})
         known = self.method.settings_type.model_fields
         for name in values:
             if name not in known and (others := _methods_with(name)):
@@ -68,7 +69,8 @@ class MethodEntry:
         ConfigError
             A setting is gone or no longer valid.
         """
-        values = {**self.defaults, **self.fixed, **method_settings_renamed(self.name, values)}
+        present = without_replaced(self.name, method_settings_renamed(self.name, values))
+        values = {**self.defaults, **self.fixed, **present}
         return self.method.settings_type.parse(values, f"settings of '{self.name}'")
 
     @property

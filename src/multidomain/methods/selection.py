@@ -9,19 +9,18 @@ import numpy as np
 
 from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples
-from multidomain.metrics import accuracy as accuracy_of
-from multidomain.metrics import by_domain, domain_mean
+from multidomain.metrics import Metric, selection_score
 
 Fitted = TypeVar("Fitted")
 
-HOPELESS = 0.02  # below the best accuracy so far, or two standard errors if larger
+HOPELESS = 0.02  # below the best score so far, or two standard errors if larger
 PATIENCE = 4  # candidates in a row
 
 
 def fit_best(
     candidates: Sequence[Mapping[str, Any]],
     fit: Callable[[Mapping[str, Any]], Fitted],
-    accuracy: Callable[[Fitted], float],
+    score: Callable[[Fitted], float],
     context: FitContext,
     *,
     n_dev: int,
@@ -30,7 +29,7 @@ def fit_best(
 
     Candidates are ordered by regularisation, the strongest first. Once four in a row are far below the best, the rest
     are skipped: they would only overfit more, and take longest. Without a dev set (`n_dev` is 0) only the middle
-    candidate is fitted.
+    candidate is fitted. `n_dev` is the number of rows that a score rests on (see `dev_rows`).
     """
     if not n_dev:
         middle = candidates[len(candidates) // 2]
@@ -40,7 +39,7 @@ def fit_best(
     hopeless = 0
     for candidate in candidates:
         fitted = fit(candidate)
-        reached = accuracy(fitted)
+        reached = score(fitted)
         context.report(candidate, reached)
         if best is None or reached > best[0]:
             best = (reached, fitted, candidate)
@@ -55,7 +54,7 @@ def fit_best(
 def fit_first_good(
     candidates: Sequence[Mapping[str, Any]],
     fit: Callable[[Mapping[str, Any]], Fitted],
-    accuracy: Callable[[Fitted], float],
+    score: Callable[[Fitted], float],
     context: FitContext,
     *,
     n_dev: int,
@@ -70,7 +69,7 @@ def fit_first_good(
         return fit(candidates[0]), dict(candidates[0])
     reached = []
     for candidate in candidates:
-        reached.append(accuracy(fit(candidate)))
+        reached.append(score(fit(candidate)))
         context.report(candidate, reached[-1])
     best = max(reached)
     good_enough = best - (best * (1 - best) / n_dev) ** 0.5
@@ -78,8 +77,14 @@ def fit_first_good(
     return fit(chosen), dict(chosen)  # refitted: keeping every fit would mean a copy of the weights per candidate
 
 
-def dev_accuracy(scores: np.ndarray, dev: Examples) -> float:
-    """Return the accuracy of class scores, averaged over domains."""
+def dev_score(scores: np.ndarray, dev: Examples, metric: Metric) -> float:
+    """Return the score of predictions on the dev set, given class scores of shape (rows, classes)."""
     assert dev.y is not None
-    accuracies = by_domain(accuracy_of, dev.y, scores.argmax(axis=1), dev.d)
-    return domain_mean(accuracies[d] for d in sorted(accuracies))
+    return selection_score(metric, dev.y, scores.argmax(axis=1), dev.d)
+
+
+def dev_rows(dev: Examples, metric: Metric) -> int:
+    """Return how many rows a dev score rests on: all, or those of the smallest domain if one domain decides."""
+    if metric == "worst-domain" and len(dev):
+        return int(np.unique(dev.d, return_counts=True)[1].min())
+    return len(dev)

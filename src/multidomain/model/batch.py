@@ -25,10 +25,19 @@ _WRITABLE = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 @dataclass(frozen=True)
 class Predicted:
-    """Number of rows written, number of those without text and hence without prediction, and notes on domains."""
+    """What was written.
+
+    Attributes
+    ----------
+    rows, without_text, abstained
+        Number of rows, and of those without a prediction: for lack of a text, or of confidence.
+    notes
+        Notes on domains.
+    """
 
     rows: int
     without_text: int
+    abstained: int = 0
     notes: tuple[Note, ...] = ()
 
 
@@ -40,13 +49,14 @@ def predict_file(
     *,
     domain: str | None = None,
     probabilities: bool = False,
+    abstain: float = 0.0,
     unknown_domain: UnknownDomain = "shared",
     encoding: str = "utf-8",
     run: Callable[[Callable[[], np.ndarray]], np.ndarray] = lambda job: job(),
 ) -> Predicted:
     """Copy a table with the columns `prediction` and `confidence` added.
 
-    Every row is kept, in order. A row without text has both columns empty.
+    Every row is kept, in order. A row without text has both columns empty, one of too little confidence the first.
 
     Parameters
     ----------
@@ -58,6 +68,8 @@ def predict_file(
         Domain of all rows; by default, the table's domain column is used, if there is one.
     probabilities
         Add a column ``p(class)`` for each class.
+    abstain
+        Leave the prediction of rows with a lower confidence empty.
     run
         Runs the model on a chunk of rows, for example in another thread.
     """
@@ -69,7 +81,7 @@ def predict_file(
     taken = [name for name in added if name in table.columns]
     if taken:
         raise DataError(f"{source.name} has a column {quoted(taken)} already.", "Rename or remove it.")
-    rows = without_text = 0
+    rows = without_text = abstained = 0
     notes: dict[Note, None] = {}
 
     def predict(texts: list[str], domains: list[str | None]) -> np.ndarray:
@@ -80,10 +92,14 @@ def predict_file(
     with _opened(target) as (file, suffix):
         write = _writer(file, suffix, [*table.columns, *added])
         for cells, answers in _answered(model.classes, predict, table, columns, domain, probabilities):
+            without_text += sum(answer[1] is None for answer in answers)
+            unsure = [answer for answer in answers if answer[1] is not None and answer[1] < abstain]
+            for answer in unsure:
+                answer[0] = None
             write([list(c) + list(a) for c, a in zip(cells, answers, strict=True)])
             rows += len(answers)
-            without_text += sum(answer[0] is None for answer in answers)
-    return Predicted(rows, without_text, tuple(notes))
+            abstained += len(unsure)
+    return Predicted(rows, without_text, abstained, tuple(notes))
 
 
 def _answered(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
+from scipy.special import softmax
 from torch import Tensor
 
 from multidomain.methods.base import Method
@@ -23,10 +24,15 @@ def predicted_probabilities(method: Method, x: csr_matrix, d: np.ndarray) -> np.
     d
         Domain code of each row, masked (`numpy.ma`) where the domain was not in training.
     """
+    return softmax(predicted_logits(method, x, d), axis=1)
+
+
+def predicted_logits(method: Method, x: csr_matrix, d: np.ndarray) -> np.ndarray:
+    """Return calibrated logits, shape (rows, classes); see `predicted_probabilities`."""
     method.eval()
     rows_of = SparseMatrix(x, device_of(method))
     codes = np.ma.asarray(d)
-    probabilities = np.zeros((len(rows_of), method.task.n_classes), dtype=np.float32)
+    predicted = np.zeros((len(rows_of), method.task.n_classes), dtype=np.float32)
     unseen = np.ma.getmaskarray(codes)
     groups: list[tuple[int | None, np.ndarray]] = [(None, np.flatnonzero(unseen))]
     groups += [(int(c), np.flatnonzero((codes.data == c) & ~unseen)) for c in np.unique(codes.data[~unseen])]
@@ -34,9 +40,8 @@ def predicted_probabilities(method: Method, x: csr_matrix, d: np.ndarray) -> np.
         for code, rows in groups:
             for start in range(0, len(rows), _CHUNK):
                 chunk = rows[start : start + _CHUNK]
-                logits = method.logits(rows_of.take(chunk), code)
-                probabilities[chunk] = torch.softmax(logits, dim=-1).cpu().numpy()
-    return probabilities
+                predicted[chunk] = method.calibrated_logits(rows_of.take(chunk), code).cpu().numpy()
+    return predicted
 
 
 def features_in_chunks(

@@ -1,4 +1,4 @@
-"""Automatic choice of the method: several are cross-validated, and the most accurate is taken."""
+"""Automatic choice of the method: several are cross-validated, and the best is taken."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from multidomain.errors import ConfigError, DataError, counted
 from multidomain.features.base import Documents
 from multidomain.methods.history import Epoch
 from multidomain.methods.registry import RECOMMENDED
+from multidomain.metrics import Metric
 from multidomain.model.model import Model
 from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AutoSettings
@@ -48,7 +49,7 @@ class _Clock(Callback):
     def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         self.check()
 
-    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def on_candidate(self, values: Mapping[str, Any], dev_score: float | None) -> None:
         self.check()
 
     def on_prepare(self, what: str, done: int, total: int) -> None:
@@ -69,11 +70,11 @@ def choose_method(
     documents: Documents | None = None,
     on_candidate: Callable[[Candidate], None] = lambda candidate: None,
 ) -> AutoChoice:
-    """Return the method with the best cross-validated accuracy; ties go to the earlier one.
+    """Return the method with the best cross-validated score by the metric of the run; ties go to the earlier one.
 
     The labelled training and dev rows are split into folds; test rows are never used. If the corpus has domains
-    without labels, the labels of each labelled domain are hidden in one of the folds, and the accuracy there is
-    weighted by the number of unlabelled domains.
+    without labels, the labels of each labelled domain are hidden in one of the folds, and the score there is weighted
+    by the number of unlabelled domains.
 
     Parameters
     ----------
@@ -97,14 +98,15 @@ def choose_method(
         resolved_device(suited_device(own, device), own)  # fail before any method is tried
     documents = Documents(corpus.documents) if documents is None else documents
     candidates: list[Candidate] = []
+    metric = settings.objective.metric
     began = time.monotonic()
     for own in of_each:
         started = time.monotonic()
         clock = _Clock(began + 60 * how.budget if candidates else np.inf)  # the first is the fallback if all fail
-        accuracy = error = None
+        score = error = None
         try:
-            correct = _correct_predictions(corpus, folds, own, clock, device, callbacks, documents)
-            accuracy, error = _accuracy(corpus, folds, split, correct)
+            predicted = _predictions(corpus, folds, own, clock, device, callbacks, documents)
+            score, error = _cross_validated(metric, corpus, folds, split, predicted)
         except _OutOfTime:
             for callback in callbacks:
                 callback.on_train_end()
@@ -113,7 +115,7 @@ def choose_method(
                 f"The rows cannot be cross-validated in {how.folds} folds: {fault}",
                 f"Or name a method, such as {{method={RECOMMENDED}}}.",
             ) from None
-        candidates.append(Candidate(own.entry.name, accuracy, error, round(time.monotonic() - started, 1)))
+        candidates.append(Candidate(own.entry.name, score, error, round(time.monotonic() - started, 1), metric))
         on_candidate(candidates[-1])
     best = max(range(len(candidates)), key=lambda i: candidates[i].accuracy or 0)
     rule = f"{how.folds} folds of {counted(len(rows), 'labelled row')}"
@@ -137,7 +139,7 @@ def _identities(corpus: Corpus, split: Split, settings: RunSettings, how: AutoSe
     ]
 
 
-def _correct_predictions(
+def _predictions(
     corpus: Corpus,
     folds: Sequence[Split],
     settings: RunSettings,
@@ -146,11 +148,11 @@ def _correct_predictions(
     callbacks: Sequence[Callback],
     documents: Documents,
 ) -> list[np.ndarray]:
-    """Return, for the test rows of each fold, whether the prediction is correct."""
-    correct: list[np.ndarray] = []
+    """Return the predicted classes of the test rows of each fold."""
+    predicted: list[np.ndarray] = []
     began = time.monotonic()
     for fold in folds:
-        so_far = len(correct)
+        so_far = len(predicted)
         clock.check(ahead=(time.monotonic() - began) / so_far * (len(folds) - so_far) if so_far else 0)
         trained = train_model(
             corpus,
@@ -162,9 +164,8 @@ def _correct_predictions(
             also_encode=fold.test,
         )
         classes = np.array(trained.model.classes).astype(str)
-        predicted = classes[trained.probabilities(corpus, fold.test).argmax(axis=1)]
-        correct.append(predicted == corpus.labels[fold.test].astype(str))
-    return correct
+        predicted.append(classes[trained.probabilities(corpus, fold.test).argmax(axis=1)])
+    return predicted
 
 
 class _WithoutNotes(Callback):
@@ -176,31 +177,48 @@ class _WithoutNotes(Callback):
                 setattr(self, name, getattr(callback, name))
 
 
-def _accuracy(
-    corpus: Corpus, folds: Sequence[Split], split: Split, correct: Sequence[np.ndarray]
+def _cross_validated(
+    metric: Metric, corpus: Corpus, folds: Sequence[Split], split: Split, predicted: Sequence[np.ndarray]
 ) -> tuple[float, float]:
-    """Return the mean over domains, and its standard error.
+    """Return the score by a metric, and its standard error.
 
     Labelled and unlabelled domains are weighted by their number in the corpus, measured with labels visible and
-    hidden, respectively.
+    hidden, respectively. The worst domain is the worst of both kinds.
     """
     shown: dict[str, list[np.ndarray]] = {}
     hidden: dict[str, list[np.ndarray]] = {}
-    for fold, of_fold in zip(folds, correct, strict=True):
-        domains = corpus.domains[fold.test]
+    for fold, of_fold in zip(folds, predicted, strict=True):
+        domains, both = corpus.domains[fold.test], np.stack([corpus.labels[fold.test].astype(str), of_fold])
         had_labels = fold.labelled_domains(corpus)
         for name in dict.fromkeys(domains):
-            (shown if name in had_labels else hidden).setdefault(name, []).append(of_fold[domains == name])
+            (shown if name in had_labels else hidden).setdefault(name, []).append(both[:, domains == name])
     n_with = len(split.labelled_domains(corpus))
     parts = [(measured, count) for measured, count in ((shown, n_with), (hidden, len(corpus.domain_names) - n_with))]
     parts = [(measured, count) for measured, count in parts if measured and count]
     total = sum(count for _, count in parts)
-    accuracy = variance = 0.0
+    scores = []  # of each domain: its weight, score and variance
     for measured, count in parts:
         for of_folds in measured.values():
-            of_domain = np.concatenate(of_folds)
-            weight = count / total / len(measured)
-            p = float(of_domain.mean())
-            accuracy += weight * p
-            variance += weight**2 * p * (1 - p) / len(of_domain)
-    return accuracy, variance**0.5
+            scores.append((count / total / len(measured), *_score_of_domain(metric, *np.concatenate(of_folds, axis=1))))
+    if metric == "worst-domain":
+        _, score, variance = min(scores, key=lambda one: one[1])
+        return score, variance**0.5
+    return sum(w * score for w, score, _ in scores), sum(w**2 * variance for w, _, variance in scores) ** 0.5
+
+
+def _score_of_domain(metric: Metric, y: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
+    r"""Return the score in a domain, and its variance.
+
+    Macro-F1 is a mean of ratios, F = sum 2 t / sum s over rows, with t = 1 where label and prediction are the class,
+    and s the number of the two that are. To first order a row moves it by (2 t - F s) / (n mean s).
+    """
+    n = len(y)
+    if metric != "macro-f1":
+        p = float((y == predicted).mean())
+        return p, p * (1 - p) / n
+    moves, scores = np.zeros(n), []
+    for c in np.union1d(y, predicted):
+        t, s = (y == c) & (predicted == c), (y == c).astype(float) + (predicted == c)
+        scores.append(2 * t.sum() / s.sum())
+        moves += (2 * t - scores[-1] * s) / s.mean()
+    return float(np.mean(scores)), float(np.mean((moves / len(scores)) ** 2)) / n

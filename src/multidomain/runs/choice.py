@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from multidomain.metrics import METRIC_NAMES, Metric
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -12,18 +14,20 @@ class Candidate:
     Attributes
     ----------
     accuracy, error
-        Cross-validated, with its standard error; None if it ran out of time.
+        Cross-validated score by `metric`, with its standard error; None if it ran out of time.
     """
 
     method: str
     accuracy: float | None
     error: float | None
     seconds: float
+    metric: Metric = "accuracy"
 
     def __str__(self) -> str:
         if self.accuracy is None or self.error is None:
             return f"{self.method} out of time ({self.seconds:.0f} s)"
-        return f"{self.method} {100 * self.accuracy:.2f} ± {100 * self.error:.2f} % accuracy ({self.seconds:.0f} s)"
+        name = METRIC_NAMES[self.metric]
+        return f"{self.method} {100 * self.accuracy:.2f} ± {100 * self.error:.2f} % {name} ({self.seconds:.0f} s)"
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class AutoChoice:
     Attributes
     ----------
     rule
-        How accuracy was measured, for people.
+        How scores were measured, for people.
     fingerprint
         Of data, split and settings that the choice is for.
     """
@@ -45,6 +49,6 @@ class AutoChoice:
 
     @property
     def reason(self) -> str:
-        """Return why this method was chosen: the accuracy of all candidates."""
+        """Return why this method was chosen: the scores of all candidates."""
         best_first = sorted(self.candidates, key=lambda candidate: -(candidate.accuracy or 0))
         return f"{'; '.join(map(str, best_first))}; {self.rule}"

@@ -20,7 +20,7 @@ from multidomain.files import whole_file
 from multidomain.methods.registry import RECOMMENDED, MethodEntry, method_entry
 from multidomain.renamings import config_renamed
 from multidomain.settings import Settings, listed
-from multidomain.training.settings import Device, RunSettings, TrainingSettings, checked_features
+from multidomain.training.settings import Device, ObjectiveSettings, RunSettings, TrainingSettings, checked_features
 
 AUTO = "auto"
 
@@ -62,6 +62,7 @@ class TrainConfig(Settings):
     split: SplitSettings = SplitSettings()
     features: dict[str, dict[str, Any]] = Field(default_factory=dict)
     training: TrainingSettings = TrainingSettings()
+    objective: ObjectiveSettings = ObjectiveSettings()
     auto: AutoSettings = AutoSettings()
 
     @field_validator("features")
@@ -139,6 +140,7 @@ class TrainConfig(Settings):
             method_settings=self.settings,
             features=self.features,
             training=self.training.model_copy(update={"seed": self.seed}),
+            objective=self.objective,
         )
 
     @property

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from multidomain.data.checks import summarise
 from multidomain.data.corpus import PARTS, Corpus
@@ -19,10 +20,12 @@ from multidomain.evaluation.evaluate import DomainScore, Evaluation, baselines, 
 from multidomain.evaluation.invariance import Invariance
 from multidomain.features.base import Documents
 from multidomain.model.model import Model
+from multidomain.renamings import without_replaced
 from multidomain.runs.folder import RunFolder
 from multidomain.runs.machine import machine
 from multidomain.runs.predictions import HeldOutPredictions
 from multidomain.runs.scoring import train_and_score
+from multidomain.runs.unlabelled import UnlabelledDomain, unlabelled_domains
 from multidomain.training.callbacks import Callback
 from multidomain.training.data import EncodedRows
 from multidomain.training.progress import LogFile
@@ -41,6 +44,7 @@ class RunResult:
     epochs: int
     chosen: dict[str, Any]
     seconds: float
+    unlabelled: list[UnlabelledDomain] = field(default_factory=list)
 
 
 def run_in_folder(
@@ -118,7 +122,7 @@ def _run(
         settings,
         device=device,
         checkpoint_path=folder.checkpoint,
-        callbacks=[LogFile(log), at_start, *callbacks],
+        callbacks=[LogFile(log, settings.objective.metric), at_start, *callbacks],
         documents=documents,
     )
     model, history, encoded = scored.trained.model, scored.trained.history, scored.trained.encoded
@@ -131,7 +135,11 @@ def _run(
         epochs=len(history.epochs),
         chosen=history.chosen,
         seconds=time.monotonic() - began,
+        unlabelled=unlabelled_domains(scored.trained, corpus, split),
     )
+    for note in filter(None, (domain.note for domain in result.unlabelled)):
+        for callback in callbacks:
+            callback.on_note(note)
     folder.forget_old_results()
     model.save(folder.path)
     HeldOutPredictions.of(scored, corpus, split, seed).save(folder.path)
@@ -148,7 +156,7 @@ def _test_scores(
     rows = split.test[has_label]
     if not len(rows):
         return None
-    simpler = baselines(model, corpus, rows, encoded[rows], split.train)
+    simpler = baselines(model, corpus, rows, encoded, split.train)
     return evaluate(model, corpus, rows, probabilities[has_label], baselines=simpler)
 
 
@@ -212,7 +220,10 @@ def _description(corpus: Corpus, split: Split, split_settings: SplitSettings, se
 
 
 def _read_again(path: Path, finished: dict[str, Any], description: dict[str, Any]) -> RunResult:
-    recorded = {**finished, "settings": RunSettings.from_record(finished["settings"]).complete()}
+    settings = finished["settings"]
+    present = without_replaced(settings["method"], settings["method_settings"])  # it is only read again
+    settings = RunSettings.from_record({**settings, "method_settings": present}).complete()
+    recorded = {**finished, "settings": settings}
     different = [part for part, value in description.items() if recorded[part] != value]
     if different:
         raise ModelError(
@@ -223,7 +234,8 @@ def _read_again(path: Path, finished: dict[str, Any], description: dict[str, Any
     test = stored["test"] and Evaluation([DomainScore(**score) for score in stored["test"]["domains"]])
     after, before = (stored.get(name) and Invariance(**stored[name]) for name in ("invariance", "invariance_before"))
     others = {name: stored[name] for name in ("best_epoch", "epochs", "chosen", "seconds")}
-    return RunResult(test, after, before, **others)
+    unlabelled = TypeAdapter(list[UnlabelledDomain]).validate_python(stored.get("unlabelled", []))
+    return RunResult(test, after, before, **others, unlabelled=unlabelled)
 
 
 def _as_json(result: RunResult) -> dict[str, Any]:

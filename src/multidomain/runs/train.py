@@ -12,6 +12,7 @@ import torch
 from multidomain.data.checks import check_trainable
 from multidomain.data.columns import Columns
 from multidomain.data.corpus import Corpus
+from multidomain.data.labels_file import add_labels
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.readers.read import read_corpus
 from multidomain.data.settings import ReadingSettings
@@ -83,16 +84,15 @@ def plan_run(config: TrainConfig, *, smoke: bool = False) -> Plan:
 
 
 def load_data(data: str, reading: ReadingSettings) -> Corpus:
-    """Read a corpus, and the files given for its other parts."""
+    """Read a corpus, the files given for its other parts, and those with further labels."""
     r = reading
-    columns = Columns(r.text_column, r.label_column, r.domain_column, r.split_column)
+    columns = Columns(r.text_column, r.label_column, r.domain_column, r.split_column, r.weight_column)
     options: dict[str, Any] = {"encoding": r.encoding, "drop_empty": r.drop_empty}
     files = {part: path for part, path in (("dev", r.dev), ("test", r.test), ("unlabelled", r.text_only)) if path}
-    if not files:
-        return load_corpus(data, columns, **options)
-    corpora = [load_corpus(data, columns, part="train", **options)]
+    corpora = [load_corpus(data, columns, part="train" if files else None, **options)]
     corpora += [read_corpus(path, columns, part=part, **options) for part, path in files.items()]
-    return Corpus.concat(corpora)
+    corpus = Corpus.concat(corpora)
+    return add_labels(corpus, r.labels, columns, **options) if r.labels else corpus
 
 
 def train(

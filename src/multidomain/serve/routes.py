@@ -86,6 +86,10 @@ async def explain(asked: Annotated[ExplainRequest, Body(openapi_examples=example
                     "schema": {"type": "string"},
                     "description": "Number of rows without text, which got no prediction.",
                 },
+                "Multidomain-Rows-Abstained": {
+                    "schema": {"type": "string"},
+                    "description": "Number of rows whose confidence was too low for a prediction.",
+                },
                 "Multidomain-Warnings": {
                     "schema": {"type": "string"},
                     "description": "Warnings: a JSON list of texts, truncated to about 4 kB.",
@@ -105,6 +109,7 @@ async def predict_csv(
     probabilities: Annotated[bool, Query(description="Add a column for each class.")] = False,
     unknown_domain: Annotated[OnUnknown, Query()] = "shared",
     encoding: Annotated[Literal["utf-8", "cp1252", "latin-1", "utf-16"], Query()] = "utf-8",
+    abstain: Annotated[float, Query(ge=0, le=1, description="Leave predictions of lower confidence empty.")] = 0.0,
 ) -> Response:
     """Send a CSV as the body, and get it back with predictions, as `multidomain predict` writes it."""
     if request.headers.get("content-type", "").startswith("multipart/"):
@@ -114,11 +119,13 @@ async def predict_csv(
             "The body is a form (multipart). Send the CSV itself: curl -H 'Content-Type: text/csv' --data-binary @FILE",
         )
     options = TableOptions(
-        Columns(text=text_column, domain=domain_column), domain, probabilities, unknown_domain, encoding
+        Columns(text=text_column, domain=domain_column), domain, probabilities, unknown_domain, encoding, abstain
     )
     table = await service.tables.predict(await request.body(), options)
     service.metrics.predicted(table.rows - table.without_text)
     headers = {"Multidomain-Rows": str(table.rows), "Multidomain-Rows-Without-Text": str(table.without_text)}
+    if abstain:
+        headers["Multidomain-Rows-Abstained"] = str(table.abstained)
     if table.warnings:
         headers["Multidomain-Warnings"] = warnings_header(table.warnings)
     return Response(table.content, media_type="text/csv; charset=utf-8", headers=headers)

@@ -30,15 +30,17 @@ class TableOptions:
     probabilities: bool
     unknown_domain: UnknownDomain
     encoding: str
+    abstain: float = 0.0
 
 
 @dataclass(frozen=True)
 class PredictedTable:
-    """The CSV, its number of rows, those of them that had no text, and the model's warnings."""
+    """The CSV, its number of rows, those without text or enough confidence, and the model's warnings."""
 
     content: bytes
     rows: int
     without_text: int
+    abstained: int
     warnings: list[str]
 
 
@@ -89,10 +91,11 @@ class Tables:
                 probabilities=options.probabilities,
                 unknown_domain=options.unknown_domain,
                 encoding=options.encoding,
+                abstain=options.abstain,
                 run=self._predicting.run_from_thread,
             )
             notes = [note.worded(as_parameter) for note in done.notes]
-            return PredictedTable(target.read_bytes(), done.rows, done.without_text, notes)
+            return PredictedTable(target.read_bytes(), done.rows, done.without_text, done.abstained, notes)
 
 
 def warnings_header(warnings: Sequence[str]) -> str:

@@ -37,9 +37,9 @@ class Callback:
         """Called after iteration `iteration` of `epoch` (both from 1); `log` are means over the epoch so far."""
 
     def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
-        """Called after each epoch; `is_best` if its dev accuracy is the best so far."""
+        """Called after each epoch; `is_best` if its dev score is the best so far."""
 
-    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def on_candidate(self, values: Mapping[str, Any], dev_score: float | None) -> None:
         """Called after a set of hyperparameters was tried by a method that does not learn in epochs."""
 
     def on_train_end(self) -> None:

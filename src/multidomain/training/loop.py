@@ -14,7 +14,7 @@ from multidomain.errors import TrainingError
 from multidomain.methods.base import GradientMethod
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import Epoch, History
-from multidomain.metrics import accuracy, by_domain, domain_mean
+from multidomain.metrics import Metric, accuracy, by_domain, domain_mean, selection_score
 from multidomain.model.prediction import device_of, predicted_probabilities
 from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import Checkpoint
@@ -36,13 +36,15 @@ class Position:
 
 
 class Trainer:
-    """Trains with early stopping on dev accuracy; keeps the checkpoint with the best dev accuracy.
+    """Trains with early stopping on the dev score; keeps the checkpoint with the best one.
 
-    An epoch is ceil(largest labelled domain / batch size) iterations. Dev accuracy is the mean over domains; ties go
-    to the earlier epoch. Without a dev set all epochs are run and the last weights are kept.
+    An epoch is ceil(largest labelled domain / batch size) iterations. Ties go to the earlier epoch. Without a dev set
+    all epochs are run and the last weights are kept.
 
     Parameters
     ----------
+    metric
+        Of the dev score.
     checkpoint
         Where the run's state is saved; if it exists, the run resumes from it. The weights at the
         end are the same, bit for bit, whether a run was interrupted or not.
@@ -54,12 +56,14 @@ class Trainer:
         data: TrainingData,
         settings: TrainingSettings,
         *,
+        metric: Metric = "accuracy",
         checkpoint: Checkpoint | None = None,
         callbacks: Sequence[Callback] = (),
     ):
         self._method = method
         self._data = data
         self._settings = settings
+        self._metric = metric
         self._checkpoint = checkpoint
         self._callbacks = callbacks
         device = device_of(method)
@@ -115,12 +119,12 @@ class Trainer:
     def _end_epoch(self) -> None:
         at = self._at
         self._method.flush()
-        accuracies = self._dev_accuracies()
+        accuracies, score = self._dev_scores()
         mean = domain_mean(accuracies.values()) if accuracies else None
         now = time.monotonic()
-        epoch = Epoch(at.epoch + 1, self._means(), mean, accuracies, at.seconds + now - self._began)
-        best_so_far = at.history[at.best_epoch - 1].dev_accuracy if at.best_epoch else None
-        is_best = mean is None or best_so_far is None or mean > best_so_far
+        epoch = Epoch(at.epoch + 1, self._means(), mean, accuracies, at.seconds + now - self._began, score)
+        best_so_far = at.history[at.best_epoch - 1].dev_score if at.best_epoch else None
+        is_best = score is None or best_so_far is None or score > best_so_far
         at.history.append(epoch)
         at.epoch, at.iteration, at.sums, at.seconds, self._began = epoch.epoch, 0, {}, 0.0, now
         if is_best:
@@ -128,14 +132,16 @@ class Trainer:
         for callback in self._callbacks:
             callback.on_epoch_end(epoch, is_best)
 
-    def _dev_accuracies(self) -> dict[str, float]:
+    def _dev_scores(self) -> tuple[dict[str, float], float | None]:
+        """Return the accuracy in each domain, and the score that selects."""
         dev, domains = self._data.dev, self._data.task.domains
         if not len(dev):
-            return {}
+            return {}, None
         assert dev.y is not None
         predicted = predicted_probabilities(self._method, dev.x, dev.d).argmax(axis=1)
         accuracies = by_domain(accuracy, dev.y, predicted, dev.d)
-        return {domains[d]: accuracies[d] for d in sorted(accuracies)}
+        score = selection_score(self._metric, dev.y, predicted, dev.d)
+        return {domains[d]: accuracies[d] for d in sorted(accuracies)}, score
 
     def _means(self) -> dict[str, float]:
         return {name: total / self._at.iteration for name, total in self._at.sums.items()}

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from multidomain.methods.history import Epoch
+from multidomain.metrics import Metric
 from multidomain.training.callbacks import Callback
 
 
@@ -23,7 +24,7 @@ def progress_on(console: Console) -> Callback:
 
 
 class ProgressBar(Callback):
-    """A bar over all iterations, with the losses, D's accuracy and the dev accuracy."""
+    """A bar over all iterations, with the losses, D's accuracy and the dev score."""
 
     def __init__(self, console: Console):
         self._bar = Progress(
@@ -54,8 +55,8 @@ class ProgressBar(Callback):
 
     def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         self._best = epoch if is_best else self._best
-        if self._best and epoch.dev_accuracy is not None and self._best.dev_accuracy is not None:
-            dev = f"dev {epoch.dev_accuracy:.1%} (best {self._best.dev_accuracy:.1%})"
+        if self._best and epoch.dev_score is not None and self._best.dev_score is not None:
+            dev = f"dev {epoch.dev_score:.1%} (best {self._best.dev_score:.1%})"
             self._bar.update(self._task, dev=dev)
 
     def on_prepare(self, what: str, done: int, of: int) -> None:
@@ -67,8 +68,8 @@ class ProgressBar(Callback):
         self._bar.start()
         return self._bar.add_task(about, total=total, log="", dev="")
 
-    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
-        self._bar.console.print(_candidate(values, dev_accuracy), highlight=False, soft_wrap=True)
+    def on_candidate(self, values: Mapping[str, Any], dev_score: float | None) -> None:
+        self._bar.console.print(_candidate(values, dev_score), highlight=False, soft_wrap=True)
 
     def on_train_end(self) -> None:
         self._bar.stop()
@@ -86,7 +87,7 @@ class PlainProgress(Callback):
             self._console.print(f"resuming after epoch {len(past)}", highlight=False)
 
     def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
-        dev = "" if epoch.dev_accuracy is None else f"  dev {epoch.dev_accuracy:.1%}{' *' if is_best else '  '}"
+        dev = "" if epoch.dev_score is None else f"  dev {epoch.dev_score:.1%}{' *' if is_best else '  '}"
         per_epoch = (time.monotonic() - self._began) / (epoch.epoch - self._done_before)
         left = timedelta(seconds=round(per_epoch * (self._max_epochs - epoch.epoch)))
         line = f"epoch {epoch.epoch}/{self._max_epochs}  {_described(epoch.log)}{dev}  at most {left} left"
@@ -95,15 +96,16 @@ class PlainProgress(Callback):
     def on_prepare(self, what: str, done: int, of: int) -> None:
         self._console.print(f"{what}: {done} of {of}", highlight=False)
 
-    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
-        self._console.print(_candidate(values, dev_accuracy), highlight=False, soft_wrap=True)
+    def on_candidate(self, values: Mapping[str, Any], dev_score: float | None) -> None:
+        self._console.print(_candidate(values, dev_score), highlight=False, soft_wrap=True)
 
 
 class LogFile(Callback):
     """JSON lines, one for each epoch or set of hyperparameters tried; each epoch once, even after a resume."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, metric: Metric = "accuracy"):
         self._path = path
+        self._score = "dev_accuracy" if metric == "accuracy" else "dev_score"
         self._is_new = True
 
     def on_train_begin(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
@@ -112,8 +114,8 @@ class LogFile(Callback):
     def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
         self._write([asdict(epoch)])
 
-    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
-        self._write([{"tried": dict(values), "dev_accuracy": dev_accuracy}])
+    def on_candidate(self, values: Mapping[str, Any], dev_score: float | None) -> None:
+        self._write([{"tried": dict(values), self._score: dev_score}])
 
     def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,11 +124,11 @@ class LogFile(Callback):
         self._is_new = False
 
 
-def _candidate(values: Mapping[str, Any], dev_accuracy: float | None) -> str:
+def _candidate(values: Mapping[str, Any], dev_score: float | None) -> str:
     shown = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items()
     )
-    return f"tried {shown}" + ("" if dev_accuracy is None else f": dev {dev_accuracy:.1%}")
+    return f"tried {shown}" + ("" if dev_score is None else f": dev {dev_score:.1%}")
 
 
 def _described(log: Mapping[str, float]) -> str:

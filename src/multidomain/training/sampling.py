@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from multidomain.methods.base import Batch
 from multidomain.methods.data import TrainingData
@@ -32,6 +33,8 @@ class DomainStream:
         Class code of each row, where labels may be seen.
     seed
         Streams with different seeds are independent.
+    weight
+        Weight of each row, if they differ.
     """
 
     def __init__(
@@ -41,10 +44,12 @@ class DomainStream:
         y: np.ndarray | None,
         batch_size: int,
         seed: Sequence[int],
+        weight: np.ndarray | None = None,
     ):
         self._x = x
         self._pools = pools
         self._y = None if y is None else torch.from_numpy(y)
+        self._weight = None if weight is None else torch.from_numpy(weight.astype(np.float32))
         self._batch_size = batch_size
         self._seed = tuple(seed)
         self._orders: list[tuple[int, np.ndarray]] = [(-1, np.empty(0, int))] * len(pools)
@@ -55,10 +60,11 @@ class DomainStream:
     def sample(self, times: int = 1) -> Batch:
         """Draw `times` mini-batches of each domain; rows are ordered by draw, then by domain."""
         rows = self.next_rows(times)
-        if self._y is None:
-            return Batch(self._x.take(rows))
-        y = self._y[torch.from_numpy(rows)].to(self._x.device)
-        return Batch(self._x.take(rows), y.flatten(0, 1))  # (times * domains, batch_size)
+        return Batch(self._x.take(rows), self._of(self._y, rows), self._of(self._weight, rows))
+
+    def _of(self, values: Tensor | None, rows: np.ndarray) -> Tensor | None:
+        """Return the values of rows, shape (times * domains, batch_size)."""
+        return None if values is None else values[torch.from_numpy(rows)].to(self._x.device).flatten(0, 1)
 
     def next_rows(self, times: int = 1) -> np.ndarray:
         """Return the row numbers of the next mini-batches, shape (times, domains, batch_size)."""
@@ -98,13 +104,15 @@ def labelled_stream(
     data: TrainingData, batch_size: int, seed: int, balanced: bool, device: torch.device | str = "cpu"
 ) -> DomainStream:
     """X: labelled rows of the labelled domains; `balanced` draws a domain's classes equally often."""
-    d, y = data.labelled.d, data.labelled.y
+    d, y, weight = data.labelled.d, data.labelled.y, data.labelled.weight
     assert y is not None
     pools = []
     for code in data.task.labelled:
         rows = np.flatnonzero(d == code)
         pools.append([rows[y[rows] == c] for c in np.unique(y[rows])] if balanced else [rows])
-    return DomainStream(SparseMatrix(data.labelled.x, device), pools, y, batch_size, (seed, 0))
+    # Weighted means do not depend on the scale of the weights, and single precision holds this one.
+    relative = None if weight is None else (weight / weight.max()).clip(1e-30)
+    return DomainStream(SparseMatrix(data.labelled.x, device), pools, y, batch_size, (seed, 0), relative)
 
 
 def text_stream(data: TrainingData, batch_size: int, seed: int, device: torch.device | str = "cpu") -> DomainStream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -9,13 +10,15 @@ from pydantic import Field, field_validator
 
 from multidomain.errors import ConfigError, quoted
 from multidomain.methods.registry import RECOMMENDED, MethodEntry, method_entry
+from multidomain.metrics import Metric
 from multidomain.renamings import config_renamed
-from multidomain.settings import Settings
+from multidomain.settings import Settings, listed
 
 if TYPE_CHECKING:
     from multidomain.methods.base import Requirements
 
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
+ClassWeight: TypeAlias = Literal["balanced"] | dict[str, float] | None
 
 
 class TrainingSettings(Settings):
@@ -23,10 +26,42 @@ class TrainingSettings(Settings):
 
     batch_size: int = Field(8, ge=2, description="rows of each domain in a mini-batch")
     max_epochs: int = Field(30, ge=1, description="maximum number of epochs")
-    patience: int = Field(5, ge=1, description="stop after this many epochs without a better dev accuracy")
+    patience: int = Field(5, ge=1, description="stop after this many epochs without a better dev score")
     balanced: bool = Field(False, description="sample the classes of a domain equally often")
     seed: int = Field(0, ge=0, lt=2**32, description="random seed")
     checkpoint_seconds: float = Field(120, ge=0, description="minimum seconds between checkpoints")
+
+
+class ObjectiveSettings(Settings):
+    """What a model is to be good at, whatever the method."""
+
+    metric: Metric = Field(
+        "accuracy",
+        description="dev score that selects epochs, hyperparameters and, with 'auto', the method: accuracy or "
+        "macro-f1, the mean over domains, or the accuracy in the worst domain",
+    )
+    class_weight: ClassWeight = Field(
+        None,
+        description="class weights in training: balanced, inversely proportional to class frequencies, or a weight for "
+        "each class; 1 where none is given",
+    )
+
+    @field_validator("class_weight", mode="plain")
+    @classmethod
+    def _positive(cls, value: Any) -> ClassWeight:
+        """Check class weights, which may be written ``spam=5,ham=1``."""
+        expected = "expected balanced, or CLASS=WEIGHT,... with finite weights above 0"
+        if value is None or value == "balanced":
+            return value
+        try:
+            if isinstance(value, str):
+                value = dict(part.rsplit("=", 1) for part in listed(value))
+            weights = {str(name).strip(): float(weight) for name, weight in value.items()}
+        except (AttributeError, TypeError, ValueError):
+            raise ValueError(expected) from None
+        if not weights or not all(0 < weight < math.inf for weight in weights.values()):
+            raise ValueError(expected)
+        return weights
 
 
 class RunSettings(Settings):
@@ -50,6 +85,7 @@ class RunSettings(Settings):
     method_settings: dict[str, Any] = Field(default_factory=dict)
     features: dict[str, dict[str, Any]] = Field(default_factory=dict)
     training: TrainingSettings = TrainingSettings()
+    objective: ObjectiveSettings = ObjectiveSettings()
 
     @field_validator("features")
     @classmethod
@@ -87,6 +123,7 @@ class RunSettings(Settings):
             if read is None
             else {read: self.of_featurizer(read).model_dump(mode="json")},
             "training": training,
+            "objective": self.objective.model_dump(mode="json"),
         }
 
     @classmethod

@@ -26,19 +26,21 @@ class TensorBoard(Callback):
             raise ConfigError("TensorBoard is not installed: pip install 'multidomain[tensorboard]'.") from None
         self._writer = SummaryWriter(str(folder))
         self._tried = 0
+        self._score = "dev/accuracy"
 
     def on_run_begin(self, run: Mapping[str, Any]) -> None:
+        self._score = _name_of_score(run)
         lines = [f"| {name} | {value} |" for name, value in _flat(run)]
         self._writer.add_text("run", "\n".join(["| setting | value |", "|---|---|", *lines]))
 
     def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
-        for name, value in _figures(epoch):
+        for name, value in _figures(epoch, self._score):
             self._writer.add_scalar(name, value, epoch.epoch)
 
-    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def on_candidate(self, values: Mapping[str, Any], dev_score: float | None) -> None:
         self._tried += 1
-        if dev_accuracy is not None:
-            self._writer.add_scalar("dev/accuracy", dev_accuracy, self._tried)
+        if dev_score is not None:
+            self._writer.add_scalar(self._score, dev_score, self._tried)
 
     def on_run_end(self, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
@@ -81,6 +83,7 @@ class MLflow(Callback):
             raise ConfigError(f"MLflow cannot log to '{uri}': {error}") from None
         self._name = name
         self._tried = 0
+        self._score = "dev/accuracy"
         self._on_note = on_note
 
     @cached_property
@@ -88,17 +91,18 @@ class MLflow(Callback):
         return self._client.create_run(self._experiment, run_name=self._name).info.run_id
 
     def on_run_begin(self, run: Mapping[str, Any]) -> None:
+        self._score = _name_of_score(run)
         for name, value in _flat(run):
             self._tell("log_param", _NOT_IN_NAMES.sub("_", name), value)
 
     def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
-        for name, value in _figures(epoch):
+        for name, value in _figures(epoch, self._score):
             self._log(name, value, epoch.epoch)
 
-    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def on_candidate(self, values: Mapping[str, Any], dev_score: float | None) -> None:
         self._tried += 1
-        if dev_accuracy is not None:
-            self._log("dev/accuracy", dev_accuracy, self._tried)
+        if dev_score is not None:
+            self._log(self._score, dev_score, self._tried)
 
     def on_run_end(self, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
@@ -118,13 +122,21 @@ class MLflow(Callback):
             self._on_note(Note(f"MLflow could not be reached: {error}", kind="tracking"))
 
 
-def _figures(epoch: Epoch) -> Iterator[tuple[str, float]]:
+def _figures(epoch: Epoch, score: str) -> Iterator[tuple[str, float]]:
     for name, value in epoch.log.items():
         yield f"train/{name}", value
     if epoch.dev_accuracy is not None:
         yield "dev/accuracy", epoch.dev_accuracy
+    if epoch.dev_score is not None and score != "dev/accuracy":
+        yield score, epoch.dev_score
     for domain, accuracy in epoch.dev_accuracy_by_domain.items():
         yield f"dev/accuracy of {domain}", accuracy
+
+
+def _name_of_score(run: Mapping[str, Any]) -> str:
+    """Return the name of what candidates are compared by."""
+    metric = run.get("settings", {}).get("objective", {}).get("metric", "accuracy")
+    return "dev/accuracy" if metric == "accuracy" else "dev/score"
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -22,6 +22,7 @@ from multidomain.features.base import FEATURIZERS, Documents
 from multidomain.methods.base import FitContext, GradientMethod
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
+from multidomain.model.calibration import set_temperatures
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
 from multidomain.renamings import config_with_old_names
@@ -29,7 +30,7 @@ from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import Checkpoint
 from multidomain.training.data import EncodedRows, training_data
 from multidomain.training.loop import Trainer
-from multidomain.training.settings import Device, RunSettings, TrainingSettings, with_method
+from multidomain.training.settings import Device, ObjectiveSettings, RunSettings, with_method
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,10 @@ class _Training:
         text = self.documents[np.concatenate([self.split.train, self.split.unlabelled])].analysed_for(featurizer)
         features = featurizer.from_settings(settings.of_featurizer(featurizer.name)).fit(text)
         encoded = EncodedRows(features, self.documents, self.rows, len(self.corpus))
-        data = training_data(self.corpus, self.split, features, encoded)
+        data = training_data(self.corpus, self.split, features, encoded, settings.objective.class_weight)
         if not len(data.dev):
             self.notes.add(_NO_DEV_SET)
-        context = _Context(settings.training, self.callbacks, self.notes)
+        context = _Context(settings, self.callbacks, self.notes)
         if checkpoint_path:
             newest, *older = fingerprints(self.corpus, self.split, settings, torch_device.type)
             context.checkpoint = Checkpoint(checkpoint_path, newest, tuple(older))
@@ -161,6 +162,9 @@ class _Training:
             for callback in self.callbacks:
                 callback.on_model_built(model, encoded)
             history = method.fit(data, context)
+        if not asks_for.calibrated:
+            assert data.dev.y is not None
+            set_temperatures(method, data.dev.x, data.dev.y, data.dev.d)
         return Trained(model, history, encoded, tuple(self.notes.so_far))
 
     def _train_members(self, settings: RunSettings, device: Device, checkpoint_path: Path | None) -> Trained:
@@ -193,15 +197,16 @@ _NO_DEV_SET = Note(
 class _Context(FitContext):
     """The context of fitting: callbacks, and the training loop."""
 
-    def __init__(self, settings: TrainingSettings, callbacks: Sequence[Callback], notes: _Notes):
-        self._settings = settings
+    def __init__(self, settings: RunSettings, callbacks: Sequence[Callback], notes: _Notes):
+        self.metric = settings.objective.metric
+        self._settings = settings.training
         self._callbacks = callbacks
         self._notes = notes
         self.checkpoint: Checkpoint | None = None
 
-    def report(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+    def report(self, values: Mapping[str, Any], dev_score: float | None) -> None:
         for callback in self._callbacks:
-            callback.on_candidate(values, dev_accuracy)
+            callback.on_candidate(values, dev_score)
 
     def note(self, note: Note) -> None:
         self._notes.add(note)
@@ -211,7 +216,10 @@ class _Context(FitContext):
             callback.on_prepare(what, done, total)
 
     def run_epochs(self, method: GradientMethod, data: TrainingData) -> History:
-        return Trainer(method, data, self._settings, checkpoint=self.checkpoint, callbacks=self._callbacks).run()
+        trainer = Trainer(
+            method, data, self._settings, metric=self.metric, checkpoint=self.checkpoint, callbacks=self._callbacks
+        )
+        return trainer.run()
 
 
 def saved_members(settings: RunSettings) -> list[Path]:
@@ -231,6 +239,8 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
     A checkpoint of another run is not resumed.
     """
     complete = settings.complete()
+    if settings.objective == ObjectiveSettings():  # a checkpoint may be older than these settings
+        del complete["objective"]
     both = {name: settings.of_featurizer(name).model_dump(mode="json") for name in ("ngrams", "sequences")}
     older = config_with_old_names({**complete, "features": both})
     rows = [np.ascontiguousarray(part, dtype=np.int64) for part in (split.train, split.dev, split.unlabelled)]

@@ -109,6 +109,63 @@ def test_predict_keeps_rows_and_order(trained: Path, tmp_path: Path, run: Run) -
     assert total == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_predict_abstains_where_it_is_not_confident(suffix: str, trained: Path, tmp_path: Path, run: Run) -> None:
+    texts = ["a wonderful book", "", "awful, truly awful", "it is", "superb and dreadful", "a book"]
+    source = write_csv(tmp_path / "in.csv", [[text, "books"] for text in texts], ("text", "domain"))
+
+    def predicted(*options: object) -> tuple[list[dict[str, str]], str]:
+        target = tmp_path / f"out.{suffix}"
+        code, _, err = run("predict", trained, source, "-o", target, *options)
+        assert code == 0, err
+        with target.open(newline="", encoding="utf-8") as file:
+            return [*csv.DictReader(file)] if suffix == "csv" else [json.loads(line) for line in file], err
+
+    every, err = predicted()
+    assert "below a confidence" not in err
+    confidence = sorted(float(row["confidence"]) for row in every if row["text"])
+    threshold = confidence[2]  # rows that have exactly this confidence are predicted
+    some, err = predicted("--abstain", threshold)
+    assert f"2 rows (40.0%) below a confidence of {threshold:g} got no prediction" in err
+    assert "1 row without text got no prediction" in err
+    for before, after in zip(every, some, strict=True):
+        assert after["confidence"] == before["confidence"]
+        unsure = before["text"] != "" and float(before["confidence"]) < threshold
+        assert after["prediction"] == (("" if suffix == "csv" else None) if unsure else before["prediction"])
+    none, err = predicted("--abstain", 1)
+    assert not any(row["prediction"] for row in none) and "5 rows (100.0%) below a confidence of 1 got no" in err
+
+
+@pytest.mark.parametrize("value", ["-0.1", "1.5", "much"])
+def test_abstain_takes_a_confidence(value: str, trained: Path, tmp_path: Path, run: Run) -> None:
+    source = write_csv(tmp_path / "in.csv", [["fine"]], ("text",))
+    code, _, err = run("predict", trained, source, f"--abstain={value}")
+    assert code == 2 and "Invalid value for '--abstain'" in err
+
+
+def test_train_with_a_metric_and_weights(tmp_path: Path, run: Run) -> None:
+    rows = [[*row, "5" if row[1] == "good" else "1"] for row in many(GOOD)]
+    source = write_csv(
+        tmp_path / "data.csv", [*rows, ["another pan", "", "pans", ""]], ("text", "label", "domain", "w")
+    )
+    options = ["--method", "lr", "--metric", "macro-f1", "--class-weight", "bad=2, good=0.5", "--weight-column", "w"]
+    code, out, err = run("train", source, "-o", tmp_path / "m", *options)
+    assert code == 0, err
+    assert "weight 'w'" in out
+    recorded = json.loads((tmp_path / "m" / "metrics.json").read_text())
+    assert recorded["settings"]["objective"] == {"metric": "macro-f1", "class_weight": {"bad": 2.0, "good": 0.5}}
+    plain = json.loads((tmp_path / "m" / "log.jsonl").read_text().splitlines()[0])
+    assert plain.keys() == {"tried", "dev_score"}
+    code, _, err = run("train", "--config", tmp_path / "m" / "train.toml", "-o", tmp_path / "again")
+    assert code == 0, err
+    names = [[path.name for path in (tmp_path / folder).glob("weights-*")] for folder in ("m", "again")]
+    assert names[0] == names[1], "the settings file repeats the run"
+    code, _, err = run("train", source, "-o", tmp_path / "m", "--resume", *options[:4], "--weight-column", "w")
+    assert code == 2 and "holds a finished run with other settings" in err
+    code, _, err = run("train", source, "-o", tmp_path / "m", "--resume", *options[:6])
+    assert code == 2 and "holds a finished run with other data" in err
+
+
 def test_predict_to_standard_output_and_json_lines(trained: Path, tmp_path: Path, run: Run) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a superb novel", "n": 1}\n{"text": "rubbish", "n": 2}\n', encoding="utf-8")
@@ -204,6 +261,26 @@ def bad_inputs() -> list[tuple[str, bytes, list[str], str]]:
         ("unknown method", table(rows), ["--method", "man-nl"], "Did you mean 'man-nll'?"),
         ("bad setting", table(rows), ["--set", "lamb=1", "--set", "k=0"], "Did you mean 'lam'?"),
         ("fold", table(rows), ["--fold", "7"], "expected a number from 0 to 4"),
+        ("unknown metric", table(rows), ["--metric", "f1"], "Invalid value for '--metric'"),
+        (
+            "unknown class",
+            table(rows),
+            ["--class-weight", "goood=2"],
+            "class_weight names 'goood', which is no class of 'data'. Did you mean 'good'?",
+        ),
+        (
+            "class weight",
+            table(rows),
+            ["--class-weight", "good=-1"],
+            "expected balanced, or CLASS=WEIGHT,... with finite weights above 0, got 'good=-1'",
+        ),
+        (
+            "weight",
+            b"w," + table(rows[:3]).replace(b"\n", b"\n1,") + b"\n-2,bad thing,bad,pans",
+            ["--weight-column", "w"],
+            "data.csv, row 5: the weight is '-2'. Expected a finite number that is not negative.",
+        ),
+        ("weight column", table(rows), ["--weight-column", "w"], "has no column 'w' (asked for as the weight)"),
     ]
 
 

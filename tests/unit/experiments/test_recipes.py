@@ -14,8 +14,9 @@ from multidomain.cli import main as cli
 from multidomain.errors import ConfigError
 from multidomain.experiments import runner
 from multidomain.experiments.protocols import PROTOCOLS
-from multidomain.experiments.recipes import TABLES, Recipe, Row, load_recipe
+from multidomain.experiments.recipes import STUDIES, TABLES, Recipe, Row, load_recipe, rows_of
 from multidomain.experiments.runner import planned_runs
+from multidomain.experiments.shifted_priors import SHIFTED
 from multidomain.methods.registry import METHODS
 
 RECIPES = {table: load_recipe(table) for table in TABLES}
@@ -99,7 +100,7 @@ def test_rows_without_a_published_figure_say_so(table: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_a_row(method: str) -> None:
-    assert any(row.method == method for _, row in ROWS)
+    assert any(row.method == method for _, row in ROWS) or rows_of(method)
 
 
 def test_what_users_would_pick_instead_is_in_every_table() -> None:
@@ -156,8 +157,9 @@ def test_unknown_row_lists_what_there_is() -> None:
 
 
 def test_unknown_table() -> None:
-    message = r"^There is no table 'tabel1'\. Did you mean 'table1'\? Valid: 'table1', 'table2', 'table3'\. "
-    with pytest.raises(ConfigError, match=message + r"Or give the TOML file of a recipe of yours\.$"):
+    message = r"^There is no table 'tabel1'\. Did you mean 'table1'\? Valid: 'table1', 'table2', 'table3', "
+    studies = r"'priors', 'priors-fdu', 'target-labels', 'few-labels'\. "
+    with pytest.raises(ConfigError, match=message + studies + r"Or give the TOML file of a recipe of yours\.$"):
         load_recipe("tabel1")
 
 
@@ -179,6 +181,88 @@ def test_planned_runs_have_one_seed_of_all_rows_before_the_next() -> None:
         (man, 5),
     ]
     assert {run.seed for run in planned_runs("table1", RECIPES["table1"], chosen, [7, 9])} == {None, 7, 9}
+
+
+# --- studies of domains without labels ----------------------------------------------------------------
+
+STUDY_RECIPES = {study: load_recipe(study) for study in STUDIES}
+STUDY_ROWS = [(study, row) for study, recipe in STUDY_RECIPES.items() for row in recipe.rows]
+each_study = pytest.mark.parametrize("study", STUDIES)
+
+
+@pytest.mark.parametrize(("study", "row"), STUDY_ROWS, ids=[f"{study}-{row.name}" for study, row in STUDY_ROWS])
+def test_rows_of_studies_are_valid(study: str, row: Row) -> None:
+    config = row.run_settings(1).complete()
+    assert config["method"] == row.method
+    assert {name: config["method_settings"][name] for name in row.settings} == row.settings
+    assert config["method_settings"].get("category", row.category) == row.category
+    assert row.is_random == (row.extractor == "mlp")
+    assert STUDY_RECIPES[study].split_specs(row)
+
+
+@each_study
+def test_studies_have_a_protocol_and_unique_names(study: str) -> None:
+    recipe = STUDY_RECIPES[study]
+    assert recipe.experiment is SHIFTED[recipe.protocol] and recipe.title and recipe.published is None
+    found = [row.name.lower() for row in recipe.rows]
+    assert len(found) == len(set(found))
+    assert {"shared/lr", "shared-private/sped"} <= set(found)
+
+
+def test_rows_of_a_method_stand_in_tables_and_studies() -> None:
+    assert rows_of("majority") == ["priors shared/majority", "priors-fdu shared/majority"]
+    assert rows_of("sped")[:2] == ["table1 shared-private/SPED", "table2 shared-private/SPED"]
+    assert "few-labels shared-private/SPED" in rows_of("sped")
+
+
+@pytest.mark.parametrize(
+    ("study", "all_runs", "few", "restricted"),
+    [
+        ("priors", 3 * 2 * 20, "MAN-NLL-SP-MLP", 2 * 20),
+        ("priors-fdu", 3 * 20, "MAN-NLL-SP-MLP", 20),
+        ("target-labels", 10 * 6 * 20, None, 0),
+        ("few-labels", 3 * 5, "MAN-NLL-SP-MLP", 5),
+    ],
+)
+def test_only_restricts_the_runs_of_a_row(study: str, all_runs: int, few: str | None, restricted: int) -> None:
+    recipe = STUDY_RECIPES[study]
+    by_name = {row.system: recipe.split_specs(row) for row in recipe.rows}
+    assert len(by_name["SPED"]) == len(by_name["LR"]) == all_runs
+    if few:
+        assert len(by_name[few]) == restricted
+        assert by_name[few] == [spec for spec in by_name["SPED"] if spec["draw"] == 1]
+        runs = planned_runs(study, recipe, [few], None)
+        assert len(runs) == restricted and {run.seed for run in runs} == {1}
+
+
+def test_systems_that_read_no_text_are_run_with_one_kind() -> None:
+    by_name = {row.system: STUDY_RECIPES["priors"].split_specs(row) for row in STUDY_RECIPES["priors"].rows}
+    for system, runs in (("majority", 60), ("MLP", 20)):
+        assert len(by_name[system]) == runs and {spec["target_text"] for spec in by_name[system]} == {"train"}
+
+
+@pytest.mark.parametrize("only", [{"draw": [9]}, {"drow": [1]}, {"draw": [1], "target_text": ["dev"]}])
+def test_only_that_leaves_no_run_is_refused(only: dict[str, list[object]]) -> None:
+    recipe = STUDY_RECIPES["few-labels"]
+    row = recipe.rows[0].model_copy(update={"only": only})
+    with pytest.raises(ConfigError, match=r"^Row 'shared-private/SPED' has no run: no split has \{'dr.*'labels': 5"):
+        recipe.split_specs(row)
+
+
+@each_study
+def test_a_study_cannot_be_re_split(command, study: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"draws its rows itself.*cannot be re-split\. Leave out the split seed\."):
+        planned_runs(study, STUDY_RECIPES[study].on_split(1), (), None)
+    code, out, err = command(study, "--split-seed", 1, "--results", tmp_path / "results")
+    assert (code, out) == (2, "") and "error: This experiment draws its rows itself" in err
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("table", [*TABLES, *STUDIES])
+def test_the_command_says_how_to_report(command, monkeypatch, table: str, tmp_path: Path) -> None:
+    monkeypatch.setattr(runner, "reproduce", MagicMock(return_value=1))
+    code, out, _ = command(table, "--results", tmp_path)
+    assert code == 0 and f"\nnext: multidomain report {tmp_path} -o results.md\n" in out
 
 
 # --- the command --------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from multidomain.errors import DataError
-from multidomain.experiments.significance import holm, paired_test, published_test
+from multidomain.experiments.significance import holm, paired_macro_f1, paired_test, published_test
+from multidomain.metrics import macro_f1
 
 
 def answers(rng: np.random.Generator, rows: int, accuracy: float, seeds: int = 3) -> np.ndarray:
@@ -106,3 +107,68 @@ def test_holm_of_one_and_of_none() -> None:
 
 def test_holm_never_exceeds_one() -> None:
     assert holm([0.7, 0.6, 0.9]) == [1.0, 1.0, 1.0]
+
+
+# --- intervals ----------------------------------------------------------------------------------------
+
+
+def test_the_interval_of_a_paired_test_is_normal() -> None:
+    rng = np.random.default_rng(2)
+    found = paired_test(*({d: answers(rng, 500, accuracy) for d in "ab"} for accuracy in (0.9, 0.85)))
+    expected = stats.norm(found.difference, found.standard_error).interval(0.95)
+    assert found.interval.value == found.difference
+    assert (found.interval.low, found.interval.high) == pytest.approx(expected)
+
+
+def predictions(rng: np.random.Generator, y: np.ndarray, right: float, seeds: int) -> np.ndarray:
+    return np.where(rng.random((seeds, len(y))) < right, y, rng.integers(0, 3, (seeds, len(y))))
+
+
+def naive_macro_f1(y: np.ndarray, of_seeds: np.ndarray) -> float:
+    return float(np.mean([macro_f1(y, predicted) for predicted in of_seeds]))
+
+
+@pytest.mark.parametrize("seeds", [(1, 1), (2, 3)])
+def test_paired_macro_f1_is_a_bootstrap_over_rows(seeds: tuple[int, int]) -> None:
+    """The same by drawing rows one resample at a time; the two samples differ in size."""
+    rng = np.random.default_rng(3)
+    samples = []
+    for n in (120, 80):
+        y = rng.choice(3, n, p=[0.6, 0.35, 0.05])
+        samples.append((y, predictions(rng, y, 0.8, seeds[0]), predictions(rng, y, 0.7, seeds[1])))
+    found, again = paired_macro_f1(samples, 2000), paired_macro_f1(samples, 2000)
+    assert found == again != paired_macro_f1(samples, 2000, seed=1)
+
+    def difference(rows: list[np.ndarray]) -> float:
+        pairs = zip(samples, rows, strict=True)
+        return float(np.mean([naive_macro_f1(y[r], a[:, r]) - naive_macro_f1(y[r], b[:, r]) for (y, a, b), r in pairs]))
+
+    assert found.value == pytest.approx(difference([np.arange(len(y)) for y, _, _ in samples]))
+    drawn = [difference([rng.integers(len(y), size=len(y)) for y, _, _ in samples]) for _ in range(500)]
+    width = found.high - found.low
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=0.15 * width)
+
+
+def test_paired_macro_f1_is_paired() -> None:
+    """Two systems that err on the same rows differ by nothing, however small the sample."""
+    rng = np.random.default_rng(4)
+    y = rng.integers(0, 2, 50)
+    same = np.where(rng.random(50) < 0.7, y, 1 - y)[None]
+    found = paired_macro_f1([(y, same, same)])
+    assert (found.value, found.low, found.high) == (0, 0, 0)
+
+
+def test_classes_that_do_not_occur_do_not_count() -> None:
+    y, first, second = np.array([0, 0, 0, 0]), np.array([[0, 0, 0, 0]]), np.array([[0, 0, 0, 1]])
+    expected = 1 - (2 * 3 / 7 + 0) / 2  # the second system predicts class 1, which has no row
+    assert paired_macro_f1([(y, first, second)]).value == pytest.approx(expected)
+
+
+def test_classes_that_a_resample_lacks_do_not_count_in_it() -> None:
+    rng = np.random.default_rng(5)
+    y, first, second = np.array([0, 0, 0, 0, 0, 1]), np.array([[0, 0, 0, 0, 0, 1]]), np.array([[1, 0, 0, 0, 0, 1]])
+    found = paired_macro_f1([(y, first, second)], 4000)
+    rows = [rng.integers(6, size=6) for _ in range(4000)]
+    drawn = [naive_macro_f1(y[r], first[:, r]) - naive_macro_f1(y[r], second[:, r]) for r in rows]
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=0.06)
+    assert found.high > 0.5  # without a row of class 1 the first system has all, the second a class with none

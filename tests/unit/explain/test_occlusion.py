@@ -143,7 +143,9 @@ def test_a_word_adds_what_is_missing_without_it(models: dict[str, Model], name: 
         for S in (0, 1):
             for P in (0, 1):
                 with torch.inference_mode():
-                    logits = model.method.logits_of_views(rows.take(np.array([1 - S])), rows.take(np.array([1 - P])), d)
+                    logits = model.method.calibrated_logits_of_views(
+                        rows.take(np.array([1 - S])), rows.take(np.array([1 - P])), d
+                    )
                 p = torch.softmax(logits.double(), dim=1)[0, c].item()
                 v[S, P] = math.log(p) - math.log(1 - p)
         assert word.shared == pytest.approx((v[1, 1] - v[0, 1]) / 2 + (v[1, 0] - v[0, 0]) / 2, abs=1e-4)

@@ -237,7 +237,9 @@ NETWORK = {"in_epochs": True, "is_random": True, "shared_features": True}
             "sped",
             {},
             Requirements(
-                features={"weighting": "tfidf", "max_features": 500_000, "ngram_range": (1, 3)}, unlabelled_text=True
+                features={"weighting": "tfidf", "max_features": 500_000, "ngram_range": (1, 3)},
+                unlabelled_text=True,
+                calibrated=True,
             ),
         ),
         ("man-nll", {}, Requirements(devices=(), unlabelled_text=True, private_features=True, **NETWORK)),

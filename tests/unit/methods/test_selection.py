@@ -11,7 +11,7 @@ from reports import Reports
 from scipy.sparse import csr_matrix
 
 from multidomain.methods.data import Examples
-from multidomain.methods.selection import dev_accuracy, fit_best, fit_first_good
+from multidomain.methods.selection import dev_rows, dev_score, fit_best, fit_first_good
 
 
 class Trial:
@@ -81,7 +81,25 @@ def rows_of(d: list[int], y: list[int]) -> Examples:
 def test_accuracy_is_the_mean_over_domains_not_over_rows():
     scores = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [0.0, 1.0, 5.0], [1.0, 0.0, 0.0], [0.2, 0.1, 0.0]])
     dev = rows_of(d=[4, 4, 4, 4, 1], y=[0, 1, 2, 1, 2])  # 3 of 4 right in one domain, 0 of 1 in the other
-    assert dev_accuracy(scores, dev) == pytest.approx((3 / 4 + 0) / 2)
+    assert dev_score(scores, dev, "accuracy") == pytest.approx((3 / 4 + 0) / 2)
+    assert dev_score(scores, dev, "worst-domain") == 0
+    # Domain 4: F1 is 2/3, 2/3 and 1. Domain 1: classes 0 and 2 occur, and neither is ever right.
+    assert dev_score(scores, dev, "macro-f1") == pytest.approx((7 / 9 + 0) / 2)
+
+
+@pytest.mark.parametrize(
+    ("d", "metric", "rows"),
+    [
+        ([4, 4, 4, 1], "accuracy", 4),
+        ([4, 4, 4, 1], "macro-f1", 4),
+        ([4, 4, 4, 1], "worst-domain", 1),
+        ([4, 4, 1, 1, 1], "worst-domain", 2),
+        ([], "worst-domain", 0),
+        ([], "accuracy", 0),
+    ],
+)
+def test_the_score_of_the_worst_domain_rests_on_the_rows_of_one_domain(d: list[int], metric: Any, rows: int):
+    assert dev_rows(rows_of(d, [0] * len(d)), metric) == rows
 
 
 def test_few_development_rows_say_little_about_what_is_hopeless():

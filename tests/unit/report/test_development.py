@@ -1,6 +1,7 @@
-"""The script that choices are made with: what it trains and measures on."""
+"""The script that choices are made with: what it trains and measures on, and the table of what was tried."""
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +11,8 @@ import pytest
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import kfold_split
+from multidomain.report.tables.development import FILE, development_section
+from multidomain.training.settings import RunSettings
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "development.py"
 
@@ -57,3 +60,15 @@ def test_a_target_is_measured_on_the_sources_development_rows(development: Modul
     [(place, split, rows)] = development.cuts(amazon, "books")
     assert place["selection"] == "source-dev"
     assert np.array_equal(rows, split.dev) and "books" not in amazon.domains[rows]
+
+
+def test_settings_that_are_gone_are_shown_as_they_were(tmp_path: Path):
+    config = RunSettings.parse({"method": "lr", "method_settings": {"C": 2.0}}, "").complete()
+    old = {**config, "method_settings": {**config["method_settings"], "a_setting_of_old": True}}
+    records = [{"config": c, "dev": {"books": 0.8}, "place": {"dev_fold": 0}} for c in (config, old)]
+    (tmp_path / FILE).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    rows = development_section(tmp_path).splitlines()[2:]
+    assert [row.split(" | ")[1].split(", features")[0] for row in rows] == [
+        "C = 2.0",
+        "C = 2.0, a_setting_of_old = True",
+    ]

@@ -211,12 +211,42 @@ def test_the_page_shows_the_calibration_of_labelled_test_rows(man: Path, man_pag
     table = Parsed(man_page).table("calibration", "Confidence")
     assert table["all rows"][:3] == [str(len(rows)), shown(sure.mean()), shown(right.mean())]
     error = 0.0
-    for number in range(10):  # bins are without their lower ends
-        here = (sure > number / 10) & (sure <= (number + 1) / 10)
+    for here in np.array_split(np.argsort(sure, kind="stable"), 15):  # bins of equally many
         error += abs(right[here].sum() - sure[here].sum()) / len(rows)
     assert table["all rows"][4] == shown(error)
     bins = Parsed(man_page).table("calibration", "Bins")
     assert sum(int(line[0]) for name, line in bins.items() if name != "confidence") == len(rows)
+
+
+def test_the_page_shows_what_abstaining_gains(man: Path, man_page: str) -> None:
+    rows = rows_of(man)
+    table = Parsed(man_page).table("calibration", "Accuracy by coverage")
+    lines = {name: line for name, line in table.items() if name != "coverage"}
+    assert len(lines) == 5
+    for wanted, (name, (threshold, n, accuracy, _)) in zip((1, 0.9, 0.8, 0.7, 0.5), lines.items(), strict=True):
+        kept = [row for row in rows if row["sure"] >= float(threshold)]
+        assert (name, int(n)) == (shown(len(kept) / len(rows)), len(kept))
+        assert accuracy == shown(np.mean([row["label"] == row["answer"] for row in kept]))
+        assert wanted <= len(kept) / len(rows) < wanted + 0.02
+    svg = [node for node in Parsed(man_page).section("calibration").all("svg") if "Accuracy by coverage" in node.text]
+    assert len(svg) == 1 and len(svg[0].all("circle")) == 10
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"), [("macro-f1", "dev macro-F1"), ("worst-domain", "dev accuracy in the worst domain")]
+)
+@pytest.mark.parametrize("method", [["fa-lr"], ["man-nll", "--set", "hidden=8", "--max-epochs", "2"]])
+def test_the_page_names_the_metric_that_selected(
+    metric: str, name: str, method: list[str], tmp_path: Path, run: Run
+) -> None:
+    folder = tmp_path / "m"
+    code, _, err = run("train", "demo", "-o", folder, "--metric", metric, "--method", *method)
+    assert code == 0, err
+    training = Parsed(model_page(ModelFolder.read(folder))).section("training").text
+    assert name in training
+    logged = [json.loads(line)["dev_score"] for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert all(shown(score) in training for score in logged)
+    assert Parsed(page_of(folder)).table("settings", "Settings: objective")["metric"] == [metric]
 
 
 def test_the_surest_mistakes_come_first(man: Path, man_page: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from multidomain.report.model.calibration import calibration
+from multidomain.report.model.coverage import COVERAGES, covered
 from multidomain.report.model.folder import Answers
 from multidomain.report.model.markup import escaped, listed, tag
 from multidomain.report.model.projection import in_the_plane
@@ -23,12 +24,14 @@ def test_wilson_interval_is_scipys(right: int, n: int) -> None:
 
 
 def naive_ece(confidence: np.ndarray, correct: np.ndarray) -> float:
-    error = 0.0
-    for number in range(10):
-        sure = [c for c in confidence if number / 10 < c <= (number + 1) / 10]
-        right = [r for c, r in zip(confidence, correct, strict=True) if number / 10 < c <= (number + 1) / 10]
-        if sure:
-            error += len(sure) / len(confidence) * abs(sum(right) / len(right) - sum(sure) / len(sure))
+    """15 bins of equally many rows, the first ones with one more."""
+    rows = sorted(zip(confidence, correct, strict=True), key=lambda row: row[0])
+    error, start = 0.0, 0
+    for number in range(15):
+        size = len(rows) // 15 + (number < len(rows) % 15)
+        here, start = rows[start : start + size], start + size
+        sure, right = [c for c, _ in here], [r for _, r in here]
+        error += size / len(rows) * abs(sum(right) / size - sum(sure) / size)
     return error
 
 
@@ -53,6 +56,31 @@ def test_calibration_error_by_chance_is_that_of_a_calibrated_model() -> None:
     confidence = random.uniform(0.5, 1, 300)
     errors = [calibration(made_up(confidence, random.random(300) < confidence)).error for _ in range(300)]
     assert calibration(made_up(confidence, confidence > 0)).by_chance == pytest.approx(np.mean(errors), rel=0.1)
+
+
+def test_thresholds_give_the_coverage_and_accuracy_that_predict_would_have() -> None:
+    random = np.random.default_rng(5)
+    confidence = np.round(random.uniform(0.5, 1, 211), 2)  # many are equal
+    correct = random.random(211) < confidence
+    for coverage in (*COVERAGES, 0.01, 0.333):
+        found = covered(made_up(confidence, correct), coverage)
+        kept = [right for sure, right in zip(confidence, correct, strict=True) if sure >= found.threshold]
+        assert (found.rows, found.coverage) == (len(kept), len(kept) / 211)
+        assert found.accuracy.share == pytest.approx(sum(kept) / len(kept))
+        assert found.coverage >= coverage, "never less than asked for"
+        fewer = sum(sure > min(c for c in confidence if c >= found.threshold) for sure in confidence)
+        assert fewer < coverage * 211, "the next higher threshold would cover less"
+    assert covered(made_up(confidence, correct), 1.0).threshold == 0
+
+
+@pytest.mark.parametrize(
+    ("lower", "threshold", "rows"),
+    [(0.8, 0.91, 1), (0.9122, 0.9123, 1), (0.91234, 0.912345, 1), (0.9123456, 0.912345, 2)],
+)
+def test_a_threshold_is_rounded_down_to_as_few_digits_as_will_do(lower: float, threshold: float, rows: int) -> None:
+    confidence = np.array([0.912345678, lower])
+    found = covered(made_up(confidence, np.array([True, False])), 0.5)
+    assert (found.threshold, found.rows, found.accuracy.share) == (threshold, rows, 1 / rows)
 
 
 def test_long_texts_are_cut_after_a_word() -> None:

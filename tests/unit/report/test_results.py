@@ -390,7 +390,7 @@ def test_errors_say_what_to_do(folder: Path, tmp_path: Path):
     with pytest.raises(DataError, match=r"There is no folder .*nowhere\. Run 'multidomain reproduce table1 --results"):
         load_results(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"holds no records, expected some in table1\.jsonl or .*table3\.jsonl\. Run"):
+    with pytest.raises(DataError, match=r"holds no records, expected some in table1\.jsonl or .*labels\.jsonl\. Run"):
         load_results(tmp_path / "empty")
     (folder / "table2.jsonl").unlink()
     write(folder / "table1.jsonl", [with_setting(table1()[0], "training", "batch_size", 9), *table1()[1:4]])

@@ -37,7 +37,7 @@ from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AutoSettings, TrainConfig, merged, template
 from multidomain.runs.folder import RunFolder
 from multidomain.training.callbacks import Callback
-from multidomain.training.settings import RunSettings
+from multidomain.training.settings import ObjectiveSettings, RunSettings
 from multidomain.training.train import train_model
 
 Run = Callable[..., tuple[int, str, str]]
@@ -88,6 +88,68 @@ def test_accuracy_and_error_are_those_that_are_counted_by_hand(split: Split):
         assert candidate.accuracy == pytest.approx(accuracy)
         assert candidate.error == pytest.approx(error)
     assert choice.method == max(choice.candidates, key=lambda candidate: candidate.accuracy or 0).method
+
+
+def macro_f1_by_hand(y: Sequence[str], predicted: Sequence[str]) -> float:
+    scores = []
+    for c in {*y, *predicted}:
+        found = sum(a == b == c for a, b in zip(y, predicted, strict=True))
+        scores.append(2 * found / (list(y).count(c) + list(predicted).count(c)))
+    return sum(scores) / len(scores)
+
+
+@pytest.mark.parametrize("split", [SPLIT, TARGET], ids=["0", "1"])
+@pytest.mark.parametrize("metric", ["macro-f1", "worst-domain"])
+def test_other_metrics_are_those_that_are_counted_by_hand(metric: Any, split: Split):
+    settings = SETTINGS.model_copy(update={"objective": ObjectiveSettings(metric=metric)})
+    sources = {CORPUS.domains[i] for i in split.train}
+    choice = choose_method(CORPUS, split, settings, TWO)
+    for candidate in choice.candidates:
+        pairs: dict[tuple[str, bool], list[tuple[str, str]]] = {}
+        for fold in cross_validation(CORPUS, split, 3, seed=5):
+            model = train_model(CORPUS, fold, settings.model_copy(update={"method": candidate.method})).model
+            shown = {CORPUS.domains[i] for i in fold.train}
+            answers = model.predict(CORPUS.documents[fold.test], CORPUS.domains[fold.test])
+            for i, answer in zip(fold.test, answers, strict=True):
+                key = (CORPUS.domains[i], CORPUS.domains[i] in shown)
+                pairs.setdefault(key, []).append((CORPUS.labels[i], answer))
+        accuracies = {key: sum(a == b for a, b in both) / len(both) for key, both in pairs.items()}
+        if metric == "worst-domain":
+            worst = min(accuracies, key=lambda key: accuracies[key])
+            p = accuracies[worst]
+            assert candidate.accuracy == pytest.approx(p)
+            assert candidate.error == pytest.approx((p * (1 - p) / len(pairs[worst])) ** 0.5)
+            continue
+        n_hidden, targets = sum(not was_shown for _, was_shown in pairs), len(set(CORPUS.domains) - sources)
+        score = sum(
+            macro_f1_by_hand(*zip(*both, strict=True)) * (1 if was_shown else targets / n_hidden)
+            for (_, was_shown), both in pairs.items()
+        )
+        assert candidate.accuracy == pytest.approx(score / len(set(CORPUS.domains)))
+    assert choice.method == max(choice.candidates, key=lambda candidate: candidate.accuracy or 0).method
+    assert {candidate.metric for candidate in choice.candidates} == {metric}
+    name = {"macro-f1": "% macro-F1 (", "worst-domain": "% accuracy in the worst domain ("}[metric]
+    assert choice.reason.count(name) == 2
+
+
+def test_the_error_of_macro_f1_is_that_of_resampled_rows():
+    random = np.random.default_rng(0)
+    y = random.choice(["a", "b", "c"], p=[0.6, 0.3, 0.1], size=400)
+    predicted = np.where(random.random(400) < 0.7, y, random.choice(["a", "b", "c"], size=400))
+    score, variance = choosing._score_of_domain("macro-f1", y, predicted)
+    assert score == pytest.approx(macro_f1_by_hand(y, predicted))
+    resampled = []
+    for _ in range(500):
+        rows = random.integers(0, 400, size=400)
+        resampled.append(macro_f1_by_hand(y[rows].tolist(), predicted[rows].tolist()))
+    assert variance**0.5 == pytest.approx(np.std(resampled), rel=0.15)
+
+
+def test_a_choice_by_another_metric_is_not_taken_for_this_run():
+    choice = choose_method(CORPUS, SPLIT, SETTINGS, TWO)
+    other = SETTINGS.model_copy(update={"objective": ObjectiveSettings(metric="macro-f1")})
+    assert is_choice_for(choice, CORPUS, SPLIT, SETTINGS, TWO)
+    assert not is_choice_for(choice, CORPUS, SPLIT, other, TWO)
 
 
 def test_test_rows_are_not_looked_at_and_the_same_call_chooses_the_same():

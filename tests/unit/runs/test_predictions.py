@@ -88,7 +88,7 @@ def test_missing_and_damaged_files(scored: Scored, tmp_path: Path):
 def evaluated(scored: Scored, split: Split) -> Evaluation:
     """As a run in a folder scores its test rows."""
     trained, rows = scored.trained, split.test
-    simpler = baselines(trained.model, CORPUS, rows, trained.encoded[rows], split.train)
+    simpler = baselines(trained.model, CORPUS, rows, trained.encoded, split.train)
     return evaluate(trained.model, CORPUS, rows, scored.test, baselines=simpler)
 
 

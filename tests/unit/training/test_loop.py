@@ -95,6 +95,43 @@ def test_dev_accuracy_is_the_mean_over_domains(scripted: Make, training_data_of:
     assert epoch.dev_accuracy == 0.75
 
 
+@pytest.mark.parametrize(("metric", "best"), [("accuracy", 1), ("worst-domain", 2), ("macro-f1", 3)])
+def test_the_metric_selects_the_epoch(
+    metric: Any, best: int, scripted: Make, training_data_of: Make, monkeypatch: pytest.MonkeyPatch
+):
+    data = training_data_of(labelled=(9, 6), text=(9, 6), dev=(4, 8))
+    x, y = 0, 1
+    assert data.dev.y.tolist() == [x, y] * 6
+    right, wrong = [x, y], [y, x]
+    predictions = [
+        right * 2 + [x] * 8,
+        [*right, x, x, *right, *[x] * 6],
+        right * 2 + right * 2 + wrong * 2,
+    ]
+    scores = {  # of the first domain and the second
+        "accuracy": [(1 + 4 / 8) / 2, (3 / 4 + 5 / 8) / 2, (1 + 4 / 8) / 2],
+        "worst-domain": [4 / 8, 5 / 8, 4 / 8],
+        "macro-f1": [
+            (1 + (2 * 4 / 12 + 0) / 2) / 2,
+            ((2 * 2 / 5 + 2 * 1 / 3) / 2 + (2 * 4 / 11 + 2 * 1 / 5) / 2) / 2,
+            (1 + 1 / 2) / 2,
+        ],
+    }
+    answers = iter(np.eye(2)[epoch] for epoch in predictions)
+    monkeypatch.setattr("multidomain.training.loop.predicted_probabilities", lambda *_: next(answers))
+    settings = TrainingSettings(batch_size=4, max_epochs=3)
+    history = Trainer(scripted(data.task, [0.0]), data, settings, metric=metric).run()
+    assert [epoch.dev_accuracy for epoch in history.epochs] == pytest.approx(scores["accuracy"])
+    assert [epoch.dev_score for epoch in history.epochs] == pytest.approx(scores[metric])
+    assert history.best_epoch == best == 1 + int(np.argmax(scores[metric]))
+
+
+def test_an_epoch_of_the_time_before_metrics_was_selected_by_accuracy():
+    old = {"epoch": 1, "log": {}, "dev_accuracy": 0.8, "dev_accuracy_by_domain": {"a": 0.8}, "seconds": 1.0}
+    assert Epoch(**old).dev_score == 0.8
+    assert Epoch(**old, dev_score=0.5).dev_score == 0.5
+
+
 def test_dev_accuracy_is_counted_within_each_domain(
     scripted: Make, training_data_of: Make, monkeypatch: pytest.MonkeyPatch
 ):

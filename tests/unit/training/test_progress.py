@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -74,6 +75,28 @@ def test_bar():
     bar.on_train_end()
     assert bar._bar.live.is_started is False
     assert "epoch 2/3" in out.getvalue()
+
+
+def test_what_is_shown_is_the_score_that_selects():
+    console, out = terminal(False)
+    progress = PlainProgress(console)
+    progress.on_train_begin(max_epochs=1, iterations=10, past=[])
+    progress.on_epoch_end(Epoch(1, {}, 0.875, {"a": 0.875}, 2.0, dev_score=0.5), True)
+    assert "dev 50.0% *" in out.getvalue()
+    bar = ProgressBar(terminal(True)[0])
+    bar.on_train_begin(max_epochs=1, iterations=2, past=[])
+    bar.on_epoch_end(Epoch(1, {}, 0.875, {"a": 0.875}, 2.0, dev_score=0.5), True)
+    assert bar._bar.tasks[0].fields["dev"] == "dev 50.0% (best 50.0%)"
+    bar.on_train_end()
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"), [("accuracy", "dev_accuracy"), ("macro-f1", "dev_score"), ("worst-domain", "dev_score")]
+)
+def test_candidates_in_the_log_say_accuracy_only_where_it_is(metric: Any, name: str, tmp_path: Path):
+    log = LogFile(tmp_path / "log.jsonl", metric)
+    log.on_candidate({"C": 1.0}, 0.75)
+    assert json.loads((tmp_path / "log.jsonl").read_text(encoding="utf-8")) == {"tried": {"C": 1.0}, name: 0.75}
 
 
 def test_log_file_has_each_epoch_once(tmp_path: Path):

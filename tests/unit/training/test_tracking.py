@@ -54,6 +54,18 @@ def test_methods_fitted_at_once_show_what_they_tried(tmp_path: Path, run: Run):
     assert len(events.Scalars("dev/accuracy")) == len(epochs(tmp_path / "m")) > 1
 
 
+@pytest.mark.parametrize("options", [SMALL, ("--method", "fa-lr")], ids=["in epochs", "at once"])
+def test_another_metric_has_a_curve_of_its_own(options: tuple, tmp_path: Path, run: Run):
+    metric = ("--metric", "worst-domain", "--tensorboard", tmp_path / "tb")
+    code, _, err = run("train", "demo", "-o", tmp_path / "m", *options, *metric)
+    assert code == 0, err
+    events = EventAccumulator(str(tmp_path / "tb"))
+    events.Reload()
+    logged = epochs(tmp_path / "m")
+    assert [event.value for event in events.Scalars("dev/score")] == pytest.approx([e["dev_score"] for e in logged])
+    assert ("dev/accuracy" in events.Tags()["scalars"]) == ("dev_accuracy" in logged[0])
+
+
 def test_a_place_that_cannot_be_logged_to(tmp_path: Path, run: Run):
     code, _, err = run("train", "demo", "-o", tmp_path / "m", *SMALL, "--mlflow", "gopher://nowhere")
     assert code == 2

@@ -12,9 +12,11 @@ import pytest
 import torch
 
 from multidomain.data.corpus import Corpus
-from multidomain.data.splits import Split
+from multidomain.data.named.registry import load_corpus
+from multidomain.data.splits import Split, holdout_split
 from multidomain.data.values import corpus_from_rows
 from multidomain.errors import ConfigError, DataError, ModelError, Note
+from multidomain.metrics import selection_score
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import fingerprints, resolved_device, train_model
@@ -237,6 +239,57 @@ def test_fingerprint_is_the_same_for_the_same_run():
     assert fingerprint_of(corpus(), split(), said) == base
 
 
+def before_objectives(run: RunSettings) -> dict[str, Any]:
+    """The complete settings as they were when a run had neither metric nor class weights."""
+    return {name: value for name, value in run.complete().items() if name != "objective"}
+
+
+def test_metric_and_class_weights_identify_a_run_only_where_they_are_not_at_their_defaults():
+    digest = hashlib.sha256()
+    run = settings()
+    what = {**before_objectives(run), "selection": split().selection, "threads": 1}
+    digest.update(json.dumps(what, sort_keys=True).encode() + corpus().content_hash().encode())
+    for rows in (split().train, split().dev, split().unlabelled):
+        digest.update(rows.tobytes() + b"|")
+    assert fingerprints(corpus(), split(), run)[0] == digest.hexdigest(), "older checkpoints are resumed"
+    others = [{"metric": "macro-f1"}, {"class_weight": "balanced"}, {"class_weight": {"yes": 2}}]
+    of_others = {fingerprints(corpus(), split(), settings(objective=one)) for one in others}
+    assert len({digest for both in of_others for digest in both}) == 6
+    assert all(digest.hexdigest() not in both for both in of_others)
+
+
+@pytest.mark.parametrize("method", ["lr", "fa-lr", "sped", "msda", "self-training"])
+def test_methods_that_are_fitted_at_once_select_by_the_metric(method: str):
+    """What they report is the dev score of what they keep, worked out from its predictions."""
+    documents = load_corpus("demo").thinned(24)
+    parts = holdout_split(documents, seed=2).hide_labels(documents, ["shoes"])
+
+    class Ear(Callback):
+        def __init__(self) -> None:
+            self.told: list[tuple[dict[str, Any], float | None]] = []
+
+        def on_candidate(self, values: Any, dev_score: float | None) -> None:
+            self.told.append((dict(values), dev_score))
+
+    reached = {}
+    for metric in ("accuracy", "macro-f1", "worst-domain"):
+        ear, run = Ear(), RunSettings(method=method, objective={"metric": metric})
+        trained = train_model(documents, parts, run, callbacks=[ear])
+        classes = np.array(trained.model.classes)
+        answers = classes[trained.probabilities(documents, parts.dev).argmax(axis=1)]
+        score = selection_score(metric, documents.labels[parts.dev].astype(str), answers, documents.domains[parts.dev])
+        assert any(told == pytest.approx(score) for _, told in ear.told), metric
+        reached[metric] = tuple(told for _, told in ear.told)
+    assert len(set(reached.values())) == 3
+
+
+def test_a_record_without_metric_and_class_weights_is_of_their_defaults():
+    run = settings()
+    assert RunSettings.from_record(before_objectives(run)).complete() == run.complete()
+    other = settings(objective={"metric": "worst-domain", "class_weight": "balanced"})
+    assert RunSettings.from_record(other.complete()).complete() == other.complete() != run.complete()
+
+
 def test_a_checkpoint_of_the_time_before_settings_were_renamed_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -244,7 +297,7 @@ def test_a_checkpoint_of_the_time_before_settings_were_renamed_is_resumed(
     run = settings(training={"checkpoint_seconds": 0}, features={"ngrams": {"max_features": 30}})
     words = {"max_words": 50_000, "min_count": 2, "max_length": None, "vectors": None}
     bags = {"weighting": "counts", "max_features": 30, "ngram_range": [1, 2]}
-    what = {**run.complete(), "features": bags, "words": words, "selection": split().selection, "threads": 1}
+    what = {**before_objectives(run), "features": bags, "words": words, "selection": split().selection, "threads": 1}
     digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode() + corpus().content_hash().encode())
     for rows in (split().train, split().dev, split().unlabelled):
         digest.update(rows.tobytes() + b"|")

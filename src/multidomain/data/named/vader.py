@@ -32,7 +32,7 @@ _FILES = {
 }
 # Ids in these domains are <document>_<sentence>; elsewhere they number whole texts.
 _SENTENCE_DOMAINS = ("amazon", "nyt")
-# Ratings run from -4 to 4; those in between are neutral and dropped.
+# Ratings run from -4 to 4; those in between are neutral.
 _POSITIVE_FROM, _NEGATIVE_TO = 0.5, -0.5
 
 
@@ -58,9 +58,24 @@ def fetch_vader(progress: Progress | None = None) -> Path:
 )
 def load_vader() -> Corpus:
     """Return the texts rated clearly positive or negative; sentences of one document form a group."""
+    return _load("vader", ("negative", "positive"))
+
+
+@register(
+    "vader-3",
+    "the texts of vader with neutral ones, as a third class",
+    source="as vader",
+    fetcher=fetch_vader,
+)
+def load_vader_with_neutral() -> Corpus:
+    """Return all texts in three classes: negative, neutral and positive."""
+    return _load("vader-3", ("negative", "neutral", "positive"))
+
+
+def _load(corpus: str, classes: tuple[str, ...]) -> Corpus:
     folder = fetch_vader()
-    corpora = [_read_domain(folder / name, domain) for domain, name in _FILES.items()]
-    return Corpus.concat(corpora, name="vader")
+    corpora = [_read_domain(folder / name, domain, corpus, classes) for domain, name in _FILES.items()]
+    return Corpus.concat(corpora, name=corpus)
 
 
 def read_ratings(file: Path) -> list[tuple[str, float, str]]:
@@ -74,17 +89,23 @@ def read_ratings(file: Path) -> list[tuple[str, float, str]]:
     return rows
 
 
-def _read_domain(file: Path, domain: str) -> Corpus:
+def _class_of(rating: float) -> str:
+    if rating >= _POSITIVE_FROM:
+        return "positive"
+    return "negative" if rating <= _NEGATIVE_TO else "neutral"
+
+
+def _read_domain(file: Path, domain: str, corpus: str, classes: tuple[str, ...]) -> Corpus:
     ratings = read_ratings(file)
-    kept = [i for i, (_, rating, _) in enumerate(ratings) if rating >= _POSITIVE_FROM or rating <= _NEGATIVE_TO]
+    kept = [i for i, (_, rating, _) in enumerate(ratings) if _class_of(rating) in classes]
     groups = [f"{domain} {ratings[i][0].partition('_')[0]}" if domain in _SENTENCE_DOMAINS else None for i in kept]
     return Corpus(
         object_array([ratings[i][2] for i in kept]),
-        object_array(["positive" if ratings[i][1] >= _POSITIVE_FROM else "negative" for i in kept]),
+        object_array([_class_of(ratings[i][1]) for i in kept]),
         np.full(len(kept), domain, dtype=object),
         groups=object_array(groups),
         provenance=Provenance.of_file(file.name, [i + 1 for i in kept]),
-        name="vader",
+        name=corpus,
     )
 
 

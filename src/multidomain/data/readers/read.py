@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +86,10 @@ def _read_folder(path: Path) -> Corpus:
 
 
 def _read_table(table: Table, wanted: Columns, *, drop_empty: bool, part: str | None) -> Corpus:
+    if part not in (None, "train"):
+        wanted = replace(wanted, weight=None)  # only training rows are weighted
     columns = table.resolve(wanted)
-    values: dict[str, list[Any]] = {field: [] for field in ("text", "label", "domain", "split")}
+    values: dict[str, list[Any]] = {field: [] for field in asdict(columns)}
     rows: list[int] = []
     for chunk in table.chunks():
         keep = range(len(chunk))
@@ -124,7 +126,25 @@ def _checked_corpus(
     if parts is None and part is not None:
         parts = np.full(len(rows), part, dtype=object)
     found = {field: name for field, name in asdict(columns).items() if name is not None}
-    return Corpus(texts, labels, domains, parts=parts, provenance=provenance, name=table.path.stem, columns=found)
+    weights = _weights(values["weight"], labels, parts) if columns.weight else None
+    return Corpus(
+        texts,
+        labels,
+        domains,
+        parts=parts,
+        provenance=provenance,
+        name=table.path.stem,
+        columns=found,
+        weights=weights,
+    )
+
+
+def _weights(values: list[Any], labels: np.ndarray, parts: np.ndarray | None) -> np.ndarray:
+    """Return the weights of rows, which rows that nothing is learnt from need not have."""
+    learnt = np.array([label is not None for label in labels], dtype=bool)
+    if parts is not None:
+        learnt &= parts == "train"
+    return object_array([1.0 if is_missing(v) and not counts else v for v, counts in zip(values, learnt, strict=True)])
 
 
 def _checked_parts(values: list[Any], column: str, part: str | None, where: Callable[[int], str]) -> np.ndarray:

@@ -115,7 +115,7 @@ class ASPMTL(NetworkMethod):
         parts = [f_s[:N_1]]
         if self.F_d is not None:
             parts.append(self.F_d(batch.x))
-        loss = J_C(self.C(torch.cat(parts, dim=-1)), batch.y)
+        loss = J_C(self.C(torch.cat(parts, dim=-1)), batch.y, batch.weight)
         log = {"J_C": loss.detach()}
         if self.F_d is not None:
             orthogonality = (parts[0].transpose(1, 2) @ parts[1]).square().sum()

@@ -73,7 +73,7 @@ class SourcesAndTarget(NetworkMethod):
         B, sources = batch.y.shape[1], len(batch.y)
         x = batch.x if self.D is None else batch.x + U.sample().x.blocks(self.targets, B)
         f = self.F_s(x).view(-1, B, self.settings.shared_size)  # sources first, then targets
-        j_C = J_C_of_domain(self.C(f[:sources]), batch.y)  # (sources,)
+        j_C = J_C_of_domain(self.C(f[:sources]), batch.y, batch.weight)  # (sources,)
         j_D = None
         if self.D is not None:
             read, weight = self.D_input(f, x)

@@ -178,7 +178,7 @@ class MAN(NetworkMethod):
         assert batch.y is not None
         text = None if self.D is None else U.sample().x  # line 18
         f_s, f_s_of_text = self._shared(batch.x, text)  # lines 13 and 19
-        loss = J_C(self.C(self._with_private(f_s, batch.x)), batch.y)  # lines 14-15
+        loss = J_C(self.C(self._with_private(f_s, batch.x)), batch.y, batch.weight)  # lines 14-15
         log["J_C"] = loss.detach()
         if self.D is not None and text is not None:  # line 20
             with self.D.frozen():

@@ -16,7 +16,7 @@ from multidomain.methods.base import FitContext, Method, Requirements
 from multidomain.methods.calibration import NEVER, best_scale
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
-from multidomain.methods.selection import dev_accuracy, fit_best
+from multidomain.methods.selection import dev_rows, dev_score, fit_best
 from multidomain.methods.task import Task
 from multidomain.metrics import two_class_scores
 from multidomain.nn.kernels.row_sum import row_sum
@@ -88,9 +88,9 @@ class LinearMethod(Method):
         return fit_best(
             self.candidates(),
             lambda values: self.solve(data, values, context),
-            lambda weights: dev_accuracy(weights.scores(data.dev), data.dev),
+            lambda weights: dev_score(weights.scores(data.dev), data.dev, context.metric),
             context,
-            n_dev=len(data.dev),
+            n_dev=dev_rows(data.dev, context.metric),
         )
 
     def keep(self, weights: Weights, dev: Examples) -> None:

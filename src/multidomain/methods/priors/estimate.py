@@ -15,14 +15,18 @@ from multidomain.methods.dual_solver import solve_two_views
 from multidomain.methods.evidence import class_evidence, weighted_rows
 from multidomain.methods.priors.alignment import bias_for_share, class_odds
 from multidomain.methods.priors.em import LEAST
-from multidomain.methods.priors.third_moments import third_moment_prior
+from multidomain.methods.priors.third_moments import MomentRatio, expected_ratio, moment_ratio, part_moments
 from multidomain.metrics import two_class_scores
 
 # What is expected of any data, before its labelled domains are looked at, and how many of them that is worth.
 _BEFOREHAND = 3.0
 _LOCATION_ERROR = 1.0  # of a domain's logits
-_SLOPE, _MOMENT_ERROR = 0.45, 0.3  # of the log-odds by third moments, as a function of the true ones
-_LOCATION_NOISE, _MOMENT_NOISE = 10.0, 30.0  # variance of the two for a single row
+_SPREAD, _SPREAD_ERROR = 0.15, 0.35  # of the parts of a score within a class, and its relative error
+_MOST_SPREAD = 2.0
+_RATIO_ERROR = 0.15  # of the moment ratio
+_LOCATION_NOISE = 10.0  # variance of the location for a single row
+_AS_USUAL, _ABOUT = 0.3, 0.1  # probability that the prior is that of the labelled rows, give or take
+_UNCERTAIN = 1.0  # variance of the log-odds from which nothing is aligned
 _CAUTIOUS, _WIDEST = np.log(9), np.log(99)  # how far log-odds may move: from 1/2 to 0.1 or 0.9; to 0.01 or 0.99
 _TRIED = _CAUTIOUS * np.array([-1, -0.5, 0, 0.5, 1])  # at which held-out domains are resampled
 _GROUPS = 5
@@ -41,7 +45,7 @@ class PriorEstimate:
     prior, low, high
         Share of each class, and its 95 % interval.
     certainty
-        How much of the uncertainty about the log-odds the text has removed: from 0, nothing, to 1.
+        1 minus the variance of the log-odds, 0 at the least.
     labels
         Number of labels of the domain that the estimate is based on.
     """
@@ -70,14 +74,16 @@ def estimate_priors(labelled: Examples, text: Examples, n_classes: int, seed: in
       logit makes the mean probability equal the prior that :math:`\delta` stands for. If the classes looked in this
       domain as in the others, that would be :math:`\delta` itself (the fixed point that EM finds, see `em_prior`);
       domains differ, so :math:`m(\delta) - \delta \sim N(0, \tau^2)`.
-    - Third moments of the score (see `third_moment_prior`), which do not depend on where its threshold is:
-      :math:`\ell \sim N(\beta \delta, \sigma^2)`.
+    - The moment ratio of the score (see `expected_ratio`), which does not depend on where its threshold is:
+      :math:`\rho \sim N(\rho_k(\delta), \sigma^2)`.
 
-    :math:`\tau, \beta, \sigma` are measured on the labelled domains, each in turn (or a group of them) held out and
-    resampled to several class priors; few domains tell little, so expected values count as three more. With
-    :math:`\delta \sim \mathrm{Logistic}(0, 1)` and the labels of the domain itself, if it has some, this gives a
-    posterior. The result is the mean of the share, where :math:`\delta` stays within :math:`\pm \log 9`: assuming a
-    prior that is too extreme costs more than one that is too even. The interval has no such bound.
+    :math:`\tau`, `k` and :math:`\sigma` are measured on the labelled domains, each in turn (or a group of them) held
+    out and, for :math:`\tau`, resampled to several class priors; few domains tell little, so expected values count as
+    three more. Beforehand :math:`\delta` is 0 (give or take 0.1) with probability 0.3, and otherwise follows the
+    logistic distribution. With the labels of the domain itself, if it has some, this gives a posterior. Where the two
+    contradict each other, the errors of both are increased until they agree (Birge 1932). The result is the mean of
+    the share, where :math:`\delta` stays within :math:`\pm \log 9`: assuming a prior that is too extreme costs more
+    than one that is too even. The interval has no such bound.
     """
     assert labelled.y is not None
     random = np.random.default_rng(seed)
@@ -180,18 +186,29 @@ class _Seen:
         """Return the log-odds of a class, row by row."""
         return class_odds(self._logits, c)
 
-    def by_moments(self, c: int) -> float:
-        """Return the log-odds of the share of a class by third moments."""
-        return float(logit(np.clip(third_moment_prior(self._features, self._weights[:, c]), LEAST, 1 - LEAST)))
+    def ratio(self, c: int) -> MomentRatio:
+        """Return the moment ratio of the score of a class."""
+        return moment_ratio(self._features, self._weights[:, c])
 
 
 @dataclass(frozen=True)
 class _Errors:
-    """Errors of the two sources of information, in log-odds, and the slope of the second."""
+    """What held-out domains show.
+
+    Attributes
+    ----------
+    location
+        Error of the logits' location.
+    spread, ratio
+        Spread of the parts of a score within a class, and error of the moment ratio.
+    signal
+        What the parts of a score have in common; 0 if unknown.
+    """
 
     location: float
-    slope: float
-    moments: float
+    spread: float
+    ratio: float
+    signal: float = 0.0
 
 
 def _errors(
@@ -199,30 +216,39 @@ def _errors(
 ) -> _Errors:
     """Measure the errors on held-out domains; held-out rows of a single one tell nothing of others."""
     if not held_out[0].whole_domains:
-        return _Errors(_LOCATION_ERROR, _SLOPE, _MOMENT_ERROR)
-    locations, slopes = [], []
+        return _Errors(_LOCATION_ERROR, _SPREAD, _RATIO_ERROR)
+    locations, moments = [], []
     for one in held_out:
         for c in _classes(usual):
-            at, found, located = [], [], []
-            for offset in _TRIED:
-                rows = _resampled(one.y, c, offset, usual, random)
-                if len(rows):
-                    seen = _Seen(one.scorer, calibration, one.x[rows])
-                    share = float((one.y[rows] == c).mean())
-                    true = logit(share) - logit(usual[c])
-                    located.append(bias_for_share(seen.odds(c), share) - true)
-                    at.append(true)
-                    found.append(seen.by_moments(c) - logit(usual[c]))
-            if at:
-                locations.append(np.mean(np.square(located)))
-                slopes.append((np.array(at), np.array(found)))
-    own = _BEFOREHAND * len(_classes(usual))
-    square = float(np.square(_TRIED).sum())
-    slope = (own * _SLOPE * square + sum(a @ f for a, f in slopes)) / (own * square + sum(a @ a for a, _ in slopes))
-    moments = [np.mean(np.square(f - slope * a)) for a, f in slopes]
-    location = float(own * _LOCATION_ERROR**2 + sum(locations)) / (own + len(locations))
-    moment = float(own * _MOMENT_ERROR**2 + sum(moments)) / (own + len(moments))
-    return _Errors(location**0.5, float(slope), moment**0.5)
+            found = _locations(one, c, calibration, usual, random)
+            locations += [float(np.mean(np.square(found)))] if found else []
+            is_class = one.y == c
+            if is_class.any() and not is_class.all():
+                features = one.scorer.features(one.x)
+                moments.append((part_moments(features, one.scorer.weights[:, c], is_class), is_class))
+    weight = _BEFOREHAND * len(_classes(usual))
+    location = (weight * _LOCATION_ERROR**2 + sum(locations)) / (weight + len(locations))
+    spread = (weight * _SPREAD + sum(min(m.spread, _MOST_SPREAD) for m, _ in moments)) / (weight + len(moments))
+    squares = [
+        max((m.ratio.value - expected_ratio(is_class.mean(), spread)) ** 2 - m.ratio.noise, 0.0)
+        for m, is_class in moments
+    ]
+    ratio = (weight * _RATIO_ERROR**2 + float(sum(squares))) / (weight + len(squares))
+    signal = float(np.mean([m.ratio.signal for m, _ in moments])) if moments else 0.0
+    return _Errors(location**0.5, spread, ratio**0.5, signal)
+
+
+def _locations(
+    one: _HeldOut, c: int, calibration: Calibration, usual: np.ndarray, random: np.random.Generator
+) -> list[float]:
+    """Return how far the logits of held-out rows are off, resampled to several priors of a class."""
+    off = []
+    for offset in _TRIED:
+        rows = _resampled(one.y, c, offset, usual, random)
+        if len(rows):
+            odds, share = _Seen(one.scorer, calibration, one.x[rows]).odds(c), float((one.y[rows] == c).mean())
+            off.append(bias_for_share(odds, share) - float(logit(share) - logit(usual[c])))
+    return off
 
 
 def _classes(usual: np.ndarray) -> list[int]:
@@ -251,12 +277,15 @@ def _posterior(
     share = expit(logit(usual) + offsets)
     odds = seen.odds(c)
     bias = np.array([bias_for_share(odds, s) for s in share])
-    location = errors.location**2 + _LOCATION_NOISE / len(seen)
-    moment = errors.moments**2 + _MOMENT_NOISE / len(seen)
-    by_moments = seen.by_moments(c) - logit(usual)
-    before = -offsets - 2 * np.log1p(np.exp(-offsets))
-    log_density = before - 0.5 * (bias - offsets) ** 2 / location
-    log_density -= 0.5 * (by_moments - errors.slope * offsets) ** 2 / moment
+    found = seen.ratio(c)
+    # A score with less signal than in the held-out domains says less, and where it lies more of the rest.
+    weakness = max(errors.signal / found.signal, 1.0) if found.signal else np.inf
+    location = weakness**2 * (errors.location**2 + _LOCATION_NOISE / len(seen))
+    expected = expected_ratio(share, errors.spread)
+    ratio = errors.ratio**2 + found.noise + (_SPREAD_ERROR * expected) ** 2
+    squares = (bias - offsets) ** 2 / location + (found.value - expected) ** 2 / ratio
+    conflict = max(float(squares.min()), 1.0)  # Birge ratio: two that contradict each other both say less
+    log_density = np.log(_density_beforehand(offsets)) - 0.5 * squares / conflict - 0.5 * np.log(ratio)
     if len(own):
         own_odds = np.where(own, 1, -1) * (class_odds(own_logits, c) + bias[:, None])  # (offsets, rows)
         log_density += log_expit(own_odds).sum(axis=1)
@@ -264,8 +293,15 @@ def _posterior(
     low, high = np.interp([0.025, 0.975], np.cumsum(density), share)
     cautious = np.abs(offsets) <= _CAUTIOUS
     estimate = float(density[cautious] @ share[cautious] / density[cautious].sum())
-    certainty = 1 - _variance(density, offsets) / _variance(softmax(before), offsets)
+    certainty = 1 - _variance(density, offsets) / _UNCERTAIN
     return estimate, float(low), float(high), max(certainty, 0.0)
+
+
+def _density_beforehand(offsets: np.ndarray) -> np.ndarray:
+    """Return the density of the offset before anything is seen, at a number of values."""
+    logistic = np.exp(-offsets) / (1 + np.exp(-offsets)) ** 2
+    as_usual = np.exp(-0.5 * (offsets / _ABOUT) ** 2) / (_ABOUT * np.sqrt(2 * np.pi))
+    return (1 - _AS_USUAL) * logistic + _AS_USUAL * as_usual
 
 
 def _variance(density: np.ndarray, values: np.ndarray) -> float:

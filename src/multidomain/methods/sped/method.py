@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,14 +14,14 @@ from scipy.special import softmax
 from torch import Tensor, nn
 
 from multidomain.methods.base import FitContext, Method, Requirements
-from multidomain.methods.calibration import Calibration, calibrate
+from multidomain.methods.calibration import Calibration, calibrate_domains
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.priors.alignment import align_to_prior
 from multidomain.methods.priors.estimate import PriorEstimate, labelled_prior
 from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
 from multidomain.methods.registry import RECOMMENDED, register
-from multidomain.methods.selection import dev_accuracy, fit_best, fit_first_good
+from multidomain.methods.selection import dev_rows, dev_score, fit_best, fit_first_good
 from multidomain.methods.sped.views import TwoViews
 from multidomain.methods.task import Task
 from multidomain.metrics import two_class_scores
@@ -30,9 +31,9 @@ from multidomain.settings import Settings
 
 _LENGTHS = (0.7, 0.0)
 _COSTS = (0.1, 0.3, 1.0, 3.0)
-_FEW_LABELS = 100  # with fewer labels, a domain is also learnt from its unlabelled text
+_FEW_LABELS, _FEW_OF_OTHERS = 500, 0.5  # with fewer labels, a domain is also learnt from its unlabelled text
+_UNSCALED_ROWS = 2.0  # dev rows that scores without a temperature count for
 _MOST_BALANCE = 5.0  # largest factor that makes up for a class with few pseudo-labels
-_DOMAIN_ROWS = 20.0  # dev rows of a domain that the common temperature is worth
 
 
 class SPEDSettings(Settings):
@@ -120,9 +121,10 @@ class SPED(Method):
     first over the labelled rows, then in `R` rounds also over the text of domains with few labels or none, with the
     predictions of the previous round as pseudo-labels. Before, their logits are aligned to the class prior of the
     domain, which is estimated, as far as it is certain (see `estimate_priors`). A pseudo-label has the weight
-    :math:`\omega_i = \tau (p_i - p_i') b_c`: the margin between the two most probable classes, and a factor that gives
-    the classes `c` of a domain the shares of the labelled rows, so that a rare class is not unlearnt. A round that
-    costs dev accuracy is dropped. In the end the logits of these domains are aligned once more.
+    :math:`\omega_i = \tau \kappa_d (p_i - p_i') b_c`: how certain the prior is, the margin between the two most
+    probable classes, and a factor that gives the classes `c` of a domain the shares of the labelled rows, so that a
+    rare class is not unlearnt. A round that costs dev accuracy is dropped. In the end the logits of these domains are
+    aligned once more.
 
     Paper
     -----
@@ -167,7 +169,7 @@ class SPED(Method):
     @classmethod
     def requirements(cls, settings: SPEDSettings) -> Requirements:
         features = {"weighting": "tfidf", "max_features": 500_000, "ngram_range": (1, 3)}
-        return Requirements(features=features, unlabelled_text=True)
+        return Requirements(features=features, unlabelled_text=True, calibrated=True)
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         s, K = self.settings, self.task.n_classes
@@ -176,34 +178,41 @@ class SPED(Method):
         assert data.labelled.y is not None
         y = data.labelled.y
         weight = np.ones(len(y)) if data.labelled.weight is None else data.labelled.weight
+        n_dev = dev_rows(data.dev, context.metric)
         # The dev set of other domains overrides the preferred value only by a clear margin.
         spoken_for = set(data.dev.d) == set(range(len(self.task.domains)))
         solution, chosen = (fit_best if spoken_for else fit_first_good)(
             self._candidates(),
             lambda values: self._solve(labelled, y, values["C"] * weight, values["length"]),
-            lambda fitted: dev_accuracy(fitted.scores(dev), data.dev),
+            lambda fitted: dev_score(fitted.scores(dev), data.dev, context.metric),
             context,
-            n_dev=len(data.dev),
+            n_dev=n_dev,
         )
-        few = np.bincount(data.labelled.d, minlength=len(self.task.domains)) < _FEW_LABELS
-        unlabelled = data.text.select(~data.text_has_label & few[data.text.d])
+        unlabelled = data.text.select(~data.text_has_label & self._has_few_labels(data)[data.text.d])
         priors = resolved_priors(s.class_priors, data, unlabelled)
         text = self._rows(unlabelled)
         usual = labelled_prior(data.labelled, K)
         everything = labelled + text
-        reached = first = dev_accuracy(solution.scores(dev), data.dev) if len(data.dev) else None
+        certainty = np.array([priors[d].certainty if d in priors else 0.0 for d in range(len(self.task.domains))])
+        trust = s.pseudo_label_weight * certainty[text.d]
+        reached = first = dev_score(solution.scores(dev), data.dev, context.metric) if len(data.dev) else None
         for number in range(1, s.rounds + 1) if len(text.d) else ():
             logits = self._calibrated(solution, dev, data.dev, text, priors).scores(text)
             answer, pseudo_weight = pseudo_labels(logits, text.d, usual)
-            cost = chosen["C"] * np.r_[weight, s.pseudo_label_weight * pseudo_weight]
+            cost = chosen["C"] * np.r_[weight, trust * pseudo_weight]
             following = self._solve(everything, np.r_[y, answer], cost, chosen["length"])
-            reached = dev_accuracy(following.scores(dev), data.dev) if len(data.dev) else None
+            reached = dev_score(following.scores(dev), data.dev, context.metric) if len(data.dev) else None
             context.report({"round": number, **chosen}, reached)
-            if first is not None and reached < first - (first * (1 - first) / len(data.dev)) ** 0.5:
+            if first is not None and reached < first - (first * (1 - first) / n_dev) ** 0.5:
                 break
             solution = following
         self._keep(self._calibrated(solution, dev, data.dev, text, priors))
         return History(chosen=chosen, class_priors=described(priors, s.class_priors, data))
+
+    def _has_few_labels(self, data: TrainingData) -> np.ndarray:
+        """Tell for each domain whether it has few labels, also compared to other domains."""
+        labels = np.bincount(data.labelled.d, minlength=len(self.task.domains))
+        return (labels < _FEW_LABELS) & (labels < _FEW_OF_OTHERS * labels.max())
 
     def _candidates(self) -> list[dict[str, float]]:
         s = self.settings
@@ -248,19 +257,22 @@ class SPED(Method):
     ) -> _Solution:
         """Return weights of calibrated logits: a temperature per domain, and the prior of those with few labels."""
         assert labels.y is not None
-        scores = solution.scores(dev)
-        common = calibrate(scores, labels.y, with_bias=False)
-        of_copy = [common] * len(solution.bias)
-        for d in np.unique(labels.d):
-            here = labels.d == d
-            of_copy[1 + d] = calibrate(
-                scores[here], labels.y[here], with_bias=False, towards=common, strength=_DOMAIN_ROWS
-            )
+        common, of_domain = calibrate_domains(
+            solution.scores(dev), labels.y, labels.d, strength=_UNSCALED_ROWS, with_bias=self.task.n_classes > 2
+        )
+        of_copy = [common] + [of_domain.get(d, common) for d in range(len(self.task.domains))]
         for d, estimate in priors.items():
             logits = common.logits(solution.scores(text.select(text.d == d)))
             moved = (align_to_prior(logits, estimate.prior) - logits)[0]
-            of_copy[1 + d] = Calibration(common.scale, estimate.certainty * (moved - moved.mean()))
+            of_copy[1 + d] = Calibration(common.scale, common.bias + estimate.certainty * (moved - moved.mean()))
         return solution.calibrated(of_copy)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *others: Any) -> None:
+        """Load weights; those saved before domains had biases of their own have one for all."""
+        bias = state_dict.get(f"{prefix}bias")
+        if bias is not None and bias.ndim == 1:
+            state_dict[f"{prefix}bias"] = bias.expand(len(self.bias), -1).clone()
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def _keep(self, solution: _Solution) -> None:
         self.weight.copy_(torch.from_numpy(solution.words))

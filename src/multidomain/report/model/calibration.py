@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from multidomain.errors import counted
+from multidomain.metrics import CALIBRATION_BINS, equal_mass_bins
 from multidomain.report.model.charts import BinDot, histogram, reliability_chart
+from multidomain.report.model.coverage import coverage_part
 from multidomain.report.model.folder import Answers, ModelFolder
 from multidomain.report.model.markup import Html, figure, folded, joined, paragraphs, percent, points, table, tag
 from multidomain.report.model.scores import wilson
 
-BINS = 10
+BINS = 10  # of the diagram
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Calibration:
 
     Attributes
     ----------
+    bins
+        Of equal width, for the diagram.
     error
         Expected calibration error.
     by_chance
@@ -36,7 +40,9 @@ class Calibration:
 
 
 def calibration(answers: Answers) -> Calibration:
-    r"""Bin predictions by confidence; a bin excludes its lower edge and includes its upper edge.
+    r"""Bin predictions by confidence, for the diagram in bins of equal width, without their lower edge.
+
+    The expected calibration error is taken over bins of equal mass (see `multidomain.metrics.calibration_error`):
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \mathrm{acc}_b - \mathrm{conf}_b \right|
 
@@ -50,13 +56,15 @@ def calibration(answers: Answers) -> Calibration:
         here = number == b
         n, sure, right = int(here.sum()), answers.confidence[here], float(answers.correct[here].mean())
         bins.append(BinDot(float(edges[b]), float(edges[b + 1]), float(sure.mean()), wilson(right, n), n))
-        error += n / len(answers) * abs(right - float(sure.mean()))
+    for rows in equal_mass_bins(answers.confidence):
+        sure = answers.confidence[rows]
+        error += abs(float(answers.correct[rows].sum()) - float(sure.sum())) / len(answers)
         by_chance += math.sqrt(2 / math.pi * float((sure * (1 - sure)).sum())) / len(answers)
     return Calibration(tuple(bins), error, by_chance, float(answers.confidence.mean()), float(answers.correct.mean()))
 
 
 def calibration_section(run: ModelFolder) -> Html:
-    """Return the reliability diagram, the confidence histogram and the calibration error by domain."""
+    """Return the reliability diagram, the confidence histogram, calibration by domain, and what abstaining gains."""
     answers = run.answers
     if not len(answers):
         return paragraphs("Not measured: no test row has a label.")
@@ -101,13 +109,14 @@ def calibration_section(run: ModelFolder) -> Html:
                 "lrrrrr",
                 foot=_line("all rows", found, len(answers)),
             ),
+            coverage_part(answers),
             folded(
                 "Definition, and the bins",
                 paragraphs(
-                    f"Predictions are sorted into {BINS} bins of equal width by confidence. The expected calibration "
-                    "error is the sum over bins of (fraction of the predictions in the bin) × |accuracy − mean "
-                    "confidence|. With few rows in a bin it is above 0 even for a perfectly calibrated model, so only "
-                    "compare models on the same rows."
+                    f"Predictions are sorted by confidence into {CALIBRATION_BINS} bins of equally many. The expected "
+                    "calibration error is the sum over bins of (fraction of the predictions in the bin) × |accuracy − "
+                    "mean confidence|. With few rows in a bin it is above 0 even for a perfectly calibrated model, so "
+                    f"only compare models on the same rows. The diagram has {BINS} bins of equal width."
                 ),
                 table(
                     "Bins of confidence",

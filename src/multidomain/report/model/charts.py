@@ -258,6 +258,21 @@ def histogram(bins: Sequence[BinDot], start: float, description: str) -> Html:
     return canvas(274, description, *parts)
 
 
+def coverage_chart(points: Sequence[tuple[float, float]], description: str) -> Html:
+    """Draw accuracy by coverage, both shares, by ascending coverage."""
+    low = min(accuracy for _, accuracy in points)
+    x, y = Scale(0.0, 1.0, 46, WIDTH - 12), Scale(max(0.0, math.floor(low * 10 - 1e-9) / 10), 1.0, 150, 28)
+    show = (whole_percent, whole_percent)
+    parts = [axes(x, y, ticks(0, 1, 5), ticks(y.low, y.high), show, ("coverage", "accuracy"))]
+    path = "".join(f"{'L' if i else 'M'}{x(a):.1f} {y(b):.1f}" for i, (a, b) in enumerate(points))
+    dots = [
+        tag("circle", tag("title", f"coverage {percent(a)}: accuracy {percent(b)}"), cx=x(a), cy=y(b), r=2.0)
+        for a, b in points[::-10]
+    ]
+    parts.append(tag("g", tag("path", d=path), *dots, class_="series c0"))
+    return canvas(186, description, *parts)
+
+
 def _bin_ticks(start: float) -> list[float]:
     return [tenth / 10 for tenth in range(round(start * 10), 11)]
 

@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
 from multidomain.data.checks import CorpusSummary
 from multidomain.errors import ModelError
 from multidomain.evaluation.evaluate import Evaluation
 from multidomain.evaluation.invariance import Invariance
 from multidomain.methods.history import Epoch
+from multidomain.metrics import Metric
 from multidomain.model.model import Model
 from multidomain.runs.choice import AutoChoice
 from multidomain.runs.folder import LOG, METRICS, RunFolder
 from multidomain.runs.predictions import ANSWERS, FEATURES, HeldOutPredictions
+from multidomain.runs.unlabelled import UnlabelledDomain
 
 _EPOCH: TypeAdapter[Epoch] = TypeAdapter(Epoch)
 _TRAIN_AGAIN = "Copy the whole folder again, or train again with {overwrite}."
@@ -52,6 +54,7 @@ class Result(BaseModel):
     epochs: int
     chosen: dict[str, Any]
     seconds: float
+    unlabelled: list[UnlabelledDomain] = []
 
 
 class Metrics(BaseModel):
@@ -69,7 +72,7 @@ class Tried(BaseModel):
     """Hyperparameters tried by a method that does not learn in epochs."""
 
     tried: dict[str, Any]
-    dev_accuracy: float | None
+    dev_score: float | None = Field(validation_alias=AliasChoices("dev_score", "dev_accuracy"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +153,12 @@ class ModelFolder:
     def classes(self) -> tuple[str, ...]:
         """Return the names of the classes."""
         return tuple(map(str, self.model.classes))
+
+    @property
+    def metric(self) -> Metric:
+        """Return the metric that selected the model."""
+        metric: Metric = self.metrics.settings.get("objective", {}).get("metric", "accuracy")
+        return metric
 
     @property
     def domains(self) -> tuple[str, ...]:

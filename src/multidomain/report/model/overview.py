@@ -104,7 +104,7 @@ def settings_section(run: ModelFolder) -> Html:
     }
     groups = {"method": metrics.settings.get("method_settings", {})}
     groups |= {f"features: {name}": values for name, values in metrics.settings.get("features", {}).items()}
-    groups |= {"training": metrics.settings.get("training", {})}
+    groups |= {name: metrics.settings[name] for name in ("training", "objective") if name in metrics.settings}
     groups |= {"split": metrics.split.settings, "versions and machine": metrics.machine}
     same = "The same data, settings, seed, versions and number of threads give the same weights."
     repeat: Any = f"The folder has no {CONFIG}: reproduce the run with the settings below. {same}"

@@ -16,11 +16,13 @@ from multidomain.report.model.overview import data_section, head, settings_secti
 from multidomain.report.model.projection import features_section
 from multidomain.report.model.quality import accuracy_section, confusion_section, mistakes_section
 from multidomain.report.model.training import training_section
+from multidomain.report.model.unlabelled import unlabelled_section
 from multidomain.runs.folder import REPORT
 
 SECTIONS: dict[str, tuple[str, Callable[[ModelFolder], Html]]] = {
     "data": ("Data", data_section),
     "accuracy": ("Accuracy by domain", accuracy_section),
+    "unlabelled": ("Domains without labels", unlabelled_section),
     "training": ("Training", training_section),
     "adversary": ("Domain invariance", adversary_section),
     "features": ("Feature map (t-SNE)", features_section),

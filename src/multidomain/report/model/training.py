@@ -8,6 +8,7 @@ from typing import Any
 
 from multidomain.errors import counted
 from multidomain.methods.history import Epoch
+from multidomain.metrics import METRIC_NAMES
 from multidomain.report.model.charts import Series, line_chart, share_bar, whole_percent
 from multidomain.report.model.drawing import colour, legend
 from multidomain.report.model.folder import ModelFolder, Tried
@@ -34,7 +35,7 @@ def training_section(run: ModelFolder) -> Html:
     for curve, (name, kept) in zip(run.curves, networks, strict=False):
         parts.append(_curves(run, curve, name, kept))
     if run.tried and result.chosen:
-        parts.append(_tried(run.tried, result.chosen))
+        parts.append(_tried(run.tried, result.chosen, _score_name(run)))
     if not parts:
         before = bool(run.model.requirements.members)
         said = (
@@ -57,7 +58,7 @@ def _kept_epochs(chosen: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def _curves(run: ModelFolder, epochs: Sequence[Epoch], method: str, kept: int) -> Html:
-    has_dev = any(epoch.dev_accuracy is not None for epoch in epochs)
+    has_dev, score = any(epoch.dev_score is not None for epoch in epochs), _score_name(run)
     figures, names = [], list(dict.fromkeys(name for epoch in epochs for name in epoch.log))
     if has_dev:
         figures.append(_development(run, epochs, kept))
@@ -84,8 +85,8 @@ def _curves(run: ModelFolder, epochs: Sequence[Epoch], method: str, kept: int) -
             continue
         drawn = line_chart([Series(name, values, "c0")], f"{name} by epoch.", name=name, kept=kept)
         figures.append(figure(drawn, _LOSSES.get(name, f"{name}, mean over the epoch.")))
-    headings = ["epoch", *names, *(["dev accuracy"] if has_dev else []), "seconds"]
-    why = "the first with the best dev accuracy" if has_dev else "the last, since there is no dev set"
+    headings = ["epoch", *names, *([score] if has_dev else []), "seconds"]
+    why = f"the first with the best {score}" if has_dev else "the last, since there is no dev set"
     return joined(
         [
             paragraphs(
@@ -118,19 +119,26 @@ def _development(run: ModelFolder, epochs: Sequence[Epoch], kept: int) -> Html:
         for name in domains
         if name in run.domains
     ]
-    lines = lines if 1 < len(lines) <= 8 else []  # more would be unreadable
-    mean = Series("mean of domains", [epoch.dev_accuracy for epoch in epochs], "mean")
-    reached = epochs[kept - 1].dev_accuracy if 0 < kept <= len(epochs) else None
+    # More would be unreadable, and accuracies do not belong beside macro-F1.
+    lines = lines if 1 < len(lines) <= 8 and run.metric != "macro-f1" else []
+    selects = "worst domain" if run.metric == "worst-domain" else "mean of domains"
+    mean = Series(selects, [epoch.dev_score for epoch in epochs], "mean")
+    reached = epochs[kept - 1].dev_score if 0 < kept <= len(epochs) else None
+    score = METRIC_NAMES[run.metric]
     drawn = line_chart(
         [*lines, mean],
-        f"Dev accuracy by epoch; {percent(reached)} in the epoch that was kept.",
-        name="dev accuracy",
+        f"Dev {score} by epoch; {percent(reached)} in the epoch that was kept.",
+        name=_score_name(run),
         show=whole_percent,
         kept=kept,
     )
     entries = [(_stroke(one.class_), one.name) for one in [mean, *lines]]
-    said = "Accuracy on the dev set, which selects the checkpoint"
+    said = f"{score[0].upper()}{score[1:]} on the dev set, which selects the checkpoint"
     return figure(drawn, f"{said} ({percent(reached)}).", legend(entries) if lines else None)
+
+
+def _score_name(run: ModelFolder) -> str:
+    return f"dev {METRIC_NAMES[run.metric]}"
 
 
 def _stroke(class_: str) -> Html:
@@ -139,24 +147,24 @@ def _stroke(class_: str) -> Html:
 
 def _epoch_line(epoch: Epoch, names: Sequence[str], has_dev: bool, kept: bool) -> list[Any]:
     values = [_number(epoch.log[name]) if name in epoch.log else "–" for name in names]
-    dev = [percent(epoch.dev_accuracy)] if has_dev else []
+    dev = [percent(epoch.dev_score)] if has_dev else []
     return [f"{epoch.epoch} (kept)" if kept else epoch.epoch, *values, *dev, f"{epoch.seconds:.1f}"]
 
 
-def _tried(tried: Sequence[Tried], chosen: Mapping[str, Any]) -> Html:
+def _tried(tried: Sequence[Tried], chosen: Mapping[str, Any], score: str) -> Html:
     names = list(dict.fromkeys(name for line in tried for name in line.tried))
     best = _chosen_line(tried, chosen)
     rows = []
     for number, line in enumerate(tried):
         values = [_number(line.tried[name]) if name in line.tried else "–" for name in names]
-        reached = line.dev_accuracy
+        reached = line.dev_score
         bar = "" if reached is None else share_bar(reached)
         rows.append([*values, joined([percent(reached), " ", bar]), "chosen" if number == best else ""])
     caption = f"Hyperparameters tried: {len(tried)}"
-    whole = table(caption, [*names, "dev accuracy", ""], rows, "r" * len(names) + "rl", class_="narrow")
+    whole = table(caption, [*names, score, ""], rows, "r" * len(names) + "rl", class_="narrow")
     if _is_joined(chosen):
         said = "Members that do not learn in epochs tried several hyperparameters and kept the best on the dev set."
-    elif all(line.dev_accuracy is None for line in tried):
+    elif all(line.dev_score is None for line in tried):
         said = (
             "The method does not learn in epochs. Without a dev set nothing could be selected: the middle value was "
             "used."

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from multidomain.errors import ConfigError
 from multidomain.experiments.records import Record, read_records
 from multidomain.methods.registry import METHODS
+from multidomain.renamings import config_renamed
 from multidomain.training.settings import RunSettings
 
 FILE = "development.jsonl"
@@ -31,7 +33,10 @@ def development_section(folder: Path) -> str:
 
 
 def _row(record: Record) -> tuple[str, str, str]:
-    config = RunSettings.from_record(record["config"]).complete()
+    try:
+        config = RunSettings.from_record(record["config"]).complete()
+    except ConfigError:  # tried with a setting that is gone since
+        config = config_renamed(record["config"])
     entry = METHODS[config["method"]]
     defaults = entry.settings({}).model_dump(mode="json")
     different = {

@@ -1,8 +1,10 @@
-"""All files of a report: Markdown, and beside it LaTeX, CSV and a plot for each table."""
+"""All files of a report: Markdown, and beside it LaTeX, CSV and a plot for each table, CSV and plots of studies."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ from multidomain.files import whole_file
 from multidomain.report.tables.development import development_section
 from multidomain.report.tables.latex import latex_table
 from multidomain.report.tables.markdown import markdown_report
-from multidomain.report.tables.plots import plot_table
+from multidomain.report.tables.plots import plot_study, plot_table
 from multidomain.report.tables.records import Variant
 from multidomain.report.tables.results import load_results
+from multidomain.report.tables.study_csv import study_lines
 from multidomain.report.tables.types import SystemResult, TableResults
 
 
@@ -34,7 +37,7 @@ def write_report(results_folder: Path, output: Path) -> Written:
     ----------
     output
         The Markdown file. ``<its stem>_table1.tex``, ``.csv`` and ``.svg`` are written beside it, and likewise for
-        the other tables; a table with no complete row has none.
+        the other tables; a table with no complete row has none. A study has ``.csv`` and some ``.svg``.
     """
     if output.suffix != ".md" or output.is_dir():
         raise ConfigError(
@@ -42,20 +45,31 @@ def write_report(results_folder: Path, output: Path) -> Written:
         )
     results = load_results(results_folder)
     files, plots, plots_missing = [output], {}, ""
+
+    def add(name: str, kind: str, content: bytes) -> Path:
+        path = output.with_name(f"{output.stem}_{name}.{kind}")
+        _write(path, content)
+        files.append(path)
+        return path
+
+    drawings: dict[str, Callable[[], bytes | None]] = {}
     for table in results.tables:
-        if not table.variants:
-            continue
-        latex, csv, svg = (output.with_name(f"{output.stem}_{table.name}.{kind}") for kind in ("tex", "csv", "svg"))
-        _write(latex, latex_table(table).encode())
-        _write(csv, csv_table(table).encode())
-        files += [latex, csv]
+        if table.variants:
+            add(table.name, "tex", latex_table(table).encode())
+            add(table.name, "csv", csv_table(table).encode())
+            drawings[table.name] = partial(plot_table, table)
+    for study in results.studies:
+        if study.variants:
+            add(study.name, "csv", _csv(study_lines(study)).encode())
+            drawings[study.name] = partial(plot_study, study)
+    for name, draw in drawings.items():
         try:
-            _write(svg, plot_table(table))
+            plot = draw()
         except ConfigError as error:
             plots_missing = str(error)
-        else:
-            files.append(svg)
-            plots[table.name] = svg.name
+            break
+        if plot:
+            plots[name] = add(name, "svg", plot).name
     _write(output, markdown_report(results, plots, plots_missing, development_section(results_folder)).encode())
     return Written(tuple(files), plots_missing)
 
@@ -63,6 +77,10 @@ def write_report(results_folder: Path, output: Path) -> Written:
 def csv_table(table: TableResults) -> str:
     """Return all figures of a table as CSV, one line per system and variant; unknown values are empty."""
     lines = [_csv_line(table, results.variant, system) for results in table.variants for system in results.systems]
+    return _csv(lines)
+
+
+def _csv(lines: Sequence[Mapping[str, Any]]) -> str:
     rounded = [{name: _rounded(value) for name, value in line.items()} for line in lines]
     return pl.DataFrame(rounded, infer_schema_length=None).write_csv()
 

@@ -35,13 +35,13 @@ class Grid:
 def main_grid(table: TableResults, results: VariantResults) -> Grid:
     """Lay out a table as in the paper, with the published figures beside ours."""
     systems = results.systems
-    domains = [_figures([system.domains[name] for system in systems]) for name in table.domains]
-    averages = _figures([system.average for system in systems])
+    domains = [figures([system.domains[name] for system in systems]) for name in table.domains]
+    averages = figures([system.average for system in systems])
     averages = [
         Cell(cell.text if system.se is None else f"{cell.text} ± {system.se:.2f}", cell.is_bold)
         for cell, system in zip(averages, systems, strict=True)
     ]
-    published = _figures([system.published.average if system.published else None for system in systems])
+    published = figures([system.published.average if system.published else None for system in systems])
     notes, marks = _footnotes(systems)
     columns = {
         "category": [Cell(system.row.category) for system in systems],
@@ -55,7 +55,7 @@ def main_grid(table: TableResults, results: VariantResults) -> Grid:
         columns["within 2 SE"] = [_within(system) for system in systems]
     columns["p"] = [_p_competitor(system, table.competitor) for system in systems]
     columns["seeds"] = [_seeds(system) for system in systems]
-    columns["clean"] = _figures([system.clean for system in systems])
+    columns["clean"] = figures([system.clean for system in systems])
     columns["CPU s"] = [Cell(_seconds(system.cpu_seconds)) for system in systems]
     return Grid(tuple(columns), 2, tuple(zip(*columns.values(), strict=True)), tuple(notes))
 
@@ -85,12 +85,12 @@ def new_split_grid(results: VariantResults, given: VariantResults | None) -> Gri
         "category": [Cell(system.row.category) for system in systems],
         "system": [Cell(system.row.system) for system in systems],
         "seeds": [_seeds(system) for system in systems],
-        "average": _figures([system.average for system in systems]),
-        "given split": _figures(averages),
+        "average": figures([system.average for system in systems]),
+        "given split": figures(averages),
         "rank": _ranks([system.average for system in systems]),
         "rank, given split": _ranks(averages),
-        "clean": _figures([system.clean for system in systems]),
-        "clean, given split": _figures([there.clean if there else None for _, there in pairs]),
+        "clean": figures([system.clean for system in systems]),
+        "clean, given split": figures([there.clean if there else None for _, there in pairs]),
     }
     return Grid(tuple(columns), 2, tuple(zip(*columns.values(), strict=True)))
 
@@ -114,10 +114,11 @@ def p_value(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _figures(values: Sequence[float | None]) -> list[Cell]:
-    """Lay out a column in which higher is better; the best values, as printed, are bold."""
+def figures(values: Sequence[float | None], *, lower_is_better: bool = False) -> list[Cell]:
+    """Lay out a column of figures; the best values, as printed, are bold."""
     texts = [None if value is None else f"{value:.2f}" for value in values]
-    best = max((float(text) for text in texts if text), default=None)
+    pick = min if lower_is_better else max
+    best = pick((float(text) for text in texts if text), default=None)
     return [Cell(NONE) if text is None else Cell(text, float(text) == best) for text in texts]
 
 

@@ -10,14 +10,14 @@ from multidomain.report.tables.layout import (
     BELOW,
     NONE,
     SIGNIFICANT,
-    Cell,
-    Grid,
     main_grid,
     new_split_grid,
     pairs_grid,
     variant_title,
 )
-from multidomain.report.tables.records import TableRecords, Variant
+from multidomain.report.tables.markdown_grid import dropped, grid_markdown, line
+from multidomain.report.tables.records import Source, TableRecords, Variant
+from multidomain.report.tables.study_markdown import studies_part
 from multidomain.report.tables.types import Pair, Results, TableResults, VariantResults
 
 VARIANT_TEXTS = {
@@ -48,7 +48,7 @@ def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: s
     Parameters
     ----------
     plots
-        File name of each table's plot, relative to the report; a table may have none.
+        File name of the plot of each table and study, relative to the report; some may have none.
     plots_missing
         Why there are no plots.
     development
@@ -66,6 +66,7 @@ def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: s
         parts += ["## On new splits", NEW_SPLITS]
     for table in results.new_splits:
         parts += _new_split(table, results)
+    parts += studies_part(results.studies, plots)
     if results.remarks:
         parts += ["## Remarks", results.remarks]
     if development:
@@ -74,29 +75,11 @@ def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: s
             "choices made on it slightly favour that run."
         )
         parts += ["## Settings tried", tried, development]
-    parts += ["## Where the figures come from", _sources([*tables, *(t for t in results.new_splits if t.variants)])]
+    of_tables = [table for table in (*tables, *results.new_splits) if table.variants]
+    of_studies = [study for study in results.studies if study.variants]
+    sources = {_with_split(table): table.source for table in of_tables} | {s.name: s.source for s in of_studies}
+    parts += ["## Where the figures come from", _sources(sources)]
     return "\n\n".join(parts) + "\n"
-
-
-def grid_markdown(grid: Grid) -> str:
-    """Return a table as Markdown, its footnotes below it."""
-    alignment = ["---"] * grid.words + ["---:"] * (len(grid.headings) - grid.words)
-    lines = [_line(grid.headings), f"|{'|'.join(alignment)}|"]
-    lines += [_line([_cell(cell) for cell in row]) for row in grid.rows]
-    if grid.notes:
-        lines += ["", *(f"{number}. {note}" for number, note in enumerate(grid.notes, start=1))]
-    return "\n".join(lines)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cell(cell: Cell) -> str:
-    text = cell.text.replace("|", "\\|").replace("<", "&lt;")
-    text = f"**{text}**" if cell.is_bold else text
-    notes = ",".join(map(str, cell.notes))
-    return f"{text}<sup>{notes}</sup>" if notes else text
 
 
 def _legend(tables: Sequence[TableResults]) -> str:
@@ -184,26 +167,26 @@ def _left_out(records: TableRecords) -> str:
             f"{'' if lacking.seed is None else f' seed {lacking.seed}'} ({lacking.done} of {lacking.wanted} runs)"
             for lacking in records.incomplete
         ]
-        lines.append(f"incomplete: {counted(len(seeds), 'seed')} dropped: {'; '.join(seeds)}.")
-    if records.stale:
-        lines.append(f"stale: {counted(records.stale, 'record')} dropped, of rows, settings or data no longer in use.")
-    if records.superseded:
-        lines.append(f"superseded: {counted(records.superseded, 'record')} dropped for a later one of the same run.")
-    return "\n".join(f"- {line}" for line in lines)
+        lines.append(f"- incomplete: {counted(len(seeds), 'seed')} dropped: {'; '.join(seeds)}.")
+    return "\n".join([*lines, *dropped(records)])
 
 
-def _sources(tables: Sequence[TableResults]) -> str:
-    sources = [table.source for table in tables]
+def _with_split(table: TableResults) -> str:
+    return table.name if table.split_seed is None else f"{table.name}, split seed {table.split_seed}"
+
+
+def _sources(sources: Mapping[str, Source]) -> str:
+    """Lay out the provenance of each table, by its name."""
+    found = list(sources.values())
     rows = {
-        "records": [f"{source.records:,}" for source in sources],
-        "CPU hours": [f"{source.cpu_hours:.1f}" for source in sources],
-        "data (SHA-256)": [", ".join(f"{n} `{sha[:12]}`" for n, sha in source.data.items()) for source in sources],
+        "records": [f"{source.records:,}" for source in found],
+        "CPU hours": [f"{source.cpu_hours:.1f}" for source in found],
+        "data (SHA-256)": [", ".join(f"{n} `{sha[:12]}`" for n, sha in source.data.items()) for source in found],
         "code (hash, records)": [
-            ", ".join(f"`{sha[:8]}` {number}" for sha, number in source.code.items()) for source in sources
+            ", ".join(f"`{sha[:8]}` {number}" for sha, number in source.code.items()) for source in found
         ],
     }
-    for part in sources[0].machine:
-        rows[part] = [", ".join(source.machine[part]) for source in sources]
-    names = [t.name if t.split_seed is None else f"{t.name}, split seed {t.split_seed}" for t in tables]
-    lines = [_line(["", *names]), "|---|" + "---|" * len(tables)]
-    return "\n".join(lines + [_line([name, *values]) for name, values in rows.items()])
+    for part in found[0].machine:
+        rows[part] = [", ".join(source.machine[part]) for source in found]
+    lines = [line(["", *sources]), "|---|" + "---|" * len(sources)]
+    return "\n".join(lines + [line([name, *values]) for name, values in rows.items()])

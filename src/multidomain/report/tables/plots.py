@@ -1,4 +1,4 @@
-"""A plot of each table: our average of each system as a dot, the published one as a circle."""
+"""Plots: of each table our average of each system beside the published one; of a study accuracy by prevalence."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from multidomain.errors import ConfigError
 from multidomain.report.tables.layout import variant_title
+from multidomain.report.tables.studies import StudyResults
+from multidomain.report.tables.study_layout import prevalences
 from multidomain.report.tables.types import SystemResult, TableResults, VariantResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 OURS, PUBLISHED, GRID = "#0b5394", "#b45309", "#d9d9d9"
+PLOTTED = {
+    "shared-private/SPED": "C0o-",
+    "shared-private/SPED, labelled prior": "C0s--",
+    "shared/LR": "C1o-",
+    "shared-private/MAN-NLL-SP-MLP": "C2^-",
+    "shared/mSDA": "C4v-",
+    "shared/majority": "C7.:",
+}
+"""Systems of a study that are drawn, and how."""
+
 STYLE: Any = {
     "svg.hashsalt": "multidomain",  # or the ids inside the file would differ from run to run
     "font.size": 9,
@@ -48,8 +61,40 @@ def plot_table(table: TableResults, kind: str = "svg") -> bytes:
         figure.suptitle(f"Table {table.name.removeprefix('table')}. {table.title}", fontsize=11, x=0.01, ha="left")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-        content = io.BytesIO()
-        figure.savefig(content, format=kind, metadata={"Date": None, "Creator": None} if kind == "svg" else {})
+        return _content(figure, kind)
+
+
+def plot_study(study: StudyResults, kind: str = "svg") -> bytes | None:
+    """Draw accuracy by prevalence for the main systems with text other than the test rows; None without any.
+
+    Raises
+    ------
+    ConfigError
+        If matplotlib is not installed.
+    """
+    variant = next((found for found in study.variants if found.target_text == "train"), None)
+    found = [variant.system(name) for name in PLOTTED] if variant and study.labels is None else []
+    systems = [system for system in found if system and system.is_complete]
+    if not systems:
+        return None
+    with _matplotlib() as figure_type:
+        figure = figure_type(figsize=(6.2, 4.4), layout="constrained")
+        axis = figure.subplots()
+        axis.grid(axis="y", color=GRID, linewidth=0.6)
+        for system in systems:
+            accuracies = {prevalence: system.mean("test", prevalence) for prevalence in prevalences([system])}
+            axis.plot(list(accuracies), list(accuracies.values()), PLOTTED[system.row.name], label=system.row.system)
+        axis.set_xticks(prevalences(systems))
+        axis.set_xlabel("positive rows of the target, %")
+        axis.set_ylabel("accuracy, %")
+        axis.set_title(study.title, fontsize=10, loc="left")
+        figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+        return _content(figure, kind)
+
+
+def _content(figure: Figure, kind: str) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format=kind, metadata={"Date": None, "Creator": None} if kind == "svg" else {})
     return content.getvalue()
 
 

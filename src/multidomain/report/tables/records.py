@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -48,8 +49,13 @@ class Incomplete:
     row: Row
     variant: Variant
     seed: int | None
-    done: int
+    records: tuple[Record, ...]
     wanted: int
+
+    @property
+    def done(self) -> int:
+        """Return the number of runs with a record."""
+        return len(self.records)
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,29 @@ class TableRecords:
     def used(self) -> list[Record]:
         """Return the records that count."""
         return [record for runs in self.complete for record in runs.records]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Provenance of a table's figures."""
+
+    records: int
+    cpu_hours: float
+    code: Mapping[str, int]  # hash -> number of records
+    data: Mapping[str, str]  # name -> hash
+    machine: Mapping[str, tuple[str, ...]]  # package or part -> all values found
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Source:
+        """Return the provenance of some records."""
+        parts = ("multidomain", "python", "torch", "numpy", "scikit-learn", "cpu")
+        return cls(
+            records=len(records),
+            cpu_hours=sum(record["cpu_seconds"] for record in records) / 3600,
+            code=Counter(record["code"] for record in records),
+            data={record["data"]["name"]: record["data"]["sha256"] for record in records},
+            machine={part: tuple(sorted({str(record["machine"][part]) for record in records})) for part in parts},
+        )
 
 
 def sort_out(table: str, recipe: Recipe, records: Sequence[Record]) -> TableRecords:
@@ -108,7 +137,7 @@ def sort_out(table: str, recipe: Recipe, records: Sequence[Record]) -> TableReco
                 if len(found) == len(split_specs):
                     complete.append(SeedRuns(row, variant, seed, found))
                 elif found:
-                    incomplete.append(Incomplete(row, variant, seed, len(found), len(split_specs)))
+                    incomplete.append(Incomplete(row, variant, seed, found, len(split_specs)))
     return TableRecords(tuple(complete), tuple(incomplete), stale, superseded)
 
 
@@ -126,15 +155,24 @@ class _Fitting:
     def __init__(self, table: str, recipe: Recipe):
         self._table, self._recipe = table, recipe
         self._rows = {row.name: row for row in recipe.rows}
-        self._identity = cache(self._identity_of)  # validating settings is the slowest step here
+        # Validating settings is the slowest step here.
+        self._identity, self._specs = cache(self._identity_of), cache(self._specs_of)
+        self._is_random = cache(lambda name: self._rows[name].is_random)
 
     def spec(self, record: Record, row: Row) -> SplitSpec | None:
         """Return the split spec of a record, or None if the row no longer has such a run."""
-        if (record["seed"] is None) == row.is_random:
+        if (record["seed"] is None) == self._is_random(row.name):
             return None
-        identity = self._identity(row.name, record["seed"])
-        split_specs = row_variants(self._recipe, row).get(Variant.of(record), [])
-        return next((spec for spec in split_specs if is_of(record, {**spec, **identity})), None)
+        names, specs = self._specs(row.name)
+        spec = specs.get(tuple(record.get(name) for name in names))
+        if spec is None or not is_of(record, {**spec, **self._identity(row.name, record["seed"])}):
+            return None
+        return spec
+
+    def _specs_of(self, name: str) -> tuple[tuple[str, ...], dict[tuple[Any, ...], SplitSpec]]:
+        """Return the names that the specs of a row have, and the specs by their values."""
+        specs = self._recipe.split_specs(self._rows[name])
+        return tuple(specs[0]) if specs else (), {tuple(spec.values()): spec for spec in specs}
 
     def _identity_of(self, name: str, seed: int | None) -> dict[str, Any]:
         return Run(self._table, self._rows[name], seed, {}).identity()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from multidomain.errors import DataError, counted
-from multidomain.experiments.recipes import TABLES, Recipe, Row, load_recipe
+from multidomain.experiments.recipes import STUDIES, TABLES, Recipe, Row, load_recipe
 from multidomain.experiments.records import Record, new_split_seeds, read_records, records_file, unpack
 from multidomain.experiments.significance import holm, paired_test, published_test
-from multidomain.report.tables.records import SeedRuns, Variant, row_variants, sort_out
-from multidomain.report.tables.types import Pair, Published, Results, Source, SystemResult, TableResults, VariantResults
+from multidomain.report.tables.records import SeedRuns, Source, Variant, row_variants, sort_out
+from multidomain.report.tables.studies import aggregate_study
+from multidomain.report.tables.types import Pair, Published, Results, SystemResult, TableResults, VariantResults
 
 REMARKS = "remarks.md"
 
@@ -30,17 +30,21 @@ def load_results(folder: Path) -> Results:
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}. {_what_to_do(folder)}")
     splits = [(table, seed) for table in TABLES for seed in (None, *new_split_seeds(folder, table))]
-    records = {(table, seed): read_records(records_file(folder, table, seed)) for table, seed in splits}
-    if not any(records.values()):
-        names = " or ".join(f"{table}.jsonl" for table in TABLES)
+    records = {(name, seed): read_records(records_file(folder, name, seed)) for name, seed in splits}
+    of_studies = {name: read_records(records_file(folder, name)) for name in STUDIES}
+    n_records = sum(map(len, (*records.values(), *of_studies.values())))
+    if not n_records:
+        names = " or ".join(f"{name}.jsonl" for name in (*TABLES, *STUDIES))
         raise DataError(f"{folder} holds no records, expected some in {names}. {_what_to_do(folder)}")
     tables = [
         aggregate(table, load_recipe(table).on_split(seed), found) for (table, seed), found in records.items() if found
     ]
-    if not any(table.variants for table in tables):
-        begun, stale = sum(len(t.records.incomplete) for t in tables), sum(t.records.stale for t in tables)
+    studies = [aggregate_study(name, load_recipe(name), found) for name, found in of_studies.items() if found]
+    if not any(table.variants for table in tables) and not any(study.variants for study in studies):
+        sorted_out = [*(table.records for table in tables), *(study.records for study in studies)]
+        begun, stale = (sum(of) for of in zip(*((len(r.incomplete), r.stale) for r in sorted_out), strict=True))
         raise DataError(
-            f"{folder} holds {counted(sum(map(len, records.values())), 'record')}, but no row of a table has all runs "
+            f"{folder} holds {counted(n_records, 'record')}, but no row of a table has all runs "
             f"of a seed: {counted(begun, 'seed')} incomplete, {counted(stale, 'record')} with other settings or data. "
             f"{_what_to_do(folder)}"
         )
@@ -49,6 +53,7 @@ def load_results(folder: Path) -> Results:
         tables=tuple(table for table in tables if table.split_seed is None),
         remarks=remarks.read_text(encoding="utf-8").strip() if remarks.exists() else "",
         new_splits=tuple(table for table in tables if table.split_seed is not None),
+        studies=tuple(studies),
     )
 
 
@@ -70,7 +75,7 @@ def aggregate(table: str, recipe: Recipe, records: Sequence[Record]) -> TableRes
         competitor=maker.competitor,
         variants=tuple(variant for variant in variants if variant.systems),
         records=counting,
-        source=_source(counting.used),
+        source=Source.of(counting.used),
     )
 
 
@@ -188,16 +193,4 @@ def _pairs(pairs: Sequence[tuple[SystemResult, SystemResult]]) -> tuple[Pair, ..
     corrected = holm([test.p for test in tests])
     return tuple(
         Pair(first.row, second.row, test, p) for (first, second), test, p in zip(pairs, tests, corrected, strict=True)
-    )
-
-
-def _source(records: Sequence[Record]) -> Source:
-    """Return the provenance of the figures."""
-    parts = ("multidomain", "python", "torch", "numpy", "scikit-learn", "cpu")
-    return Source(
-        records=len(records),
-        cpu_hours=sum(record["cpu_seconds"] for record in records) / 3600,
-        code=Counter(record["code"] for record in records),
-        data={record["data"]["name"]: record["data"]["sha256"] for record in records},
-        machine={part: tuple(sorted({str(record["machine"][part]) for record in records})) for part in parts},
     )

@@ -10,7 +10,8 @@ import numpy as np
 
 from multidomain.experiments.recipes import Row
 from multidomain.experiments.significance import PairedTest
-from multidomain.report.tables.records import TableRecords, Variant
+from multidomain.report.tables.records import Source, TableRecords, Variant
+from multidomain.report.tables.studies import StudyResults
 
 
 @dataclass(frozen=True)
@@ -131,17 +132,6 @@ class VariantResults:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Provenance of a table's figures."""
-
-    records: int
-    cpu_hours: float
-    code: Mapping[str, int]  # hash -> number of records
-    data: Mapping[str, str]  # name -> hash
-    machine: Mapping[str, tuple[str, ...]]  # package or part -> all values found
-
-
-@dataclass(frozen=True)
 class TableResults:
     """All results of one table; `split_seed` is None on the given split."""
 
@@ -157,11 +147,12 @@ class TableResults:
 
 @dataclass(frozen=True)
 class Results:
-    """All tables that have records, remarks on them, and the same tables on new splits."""
+    """All tables that have records, remarks on them, the same tables on new splits, and our own studies."""
 
     tables: tuple[TableResults, ...]
     remarks: str
     new_splits: tuple[TableResults, ...]
+    studies: tuple[StudyResults, ...] = ()
 
     def given(self, table: TableResults, variant: Variant) -> VariantResults | None:
         """Return the counterpart of a table's variant on the given split, if it has one."""

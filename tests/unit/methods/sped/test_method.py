@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from sklearn.svm import LinearSVC
 from multidomain.errors import ConfigError
 from multidomain.methods.base import FitContext
 from multidomain.methods.data import Examples, TrainingData
+from multidomain.methods.evidence import class_evidence
+from multidomain.methods.priors.alignment import align_to_prior
 from multidomain.methods.registry import method_entry
-from multidomain.methods.sped.evidence import class_evidence
-from multidomain.methods.sped.method import SPED, SPEDSettings
+from multidomain.methods.sped.method import SPED, SPEDSettings, pseudo_labels
 from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseBatch, SparseMatrix
 
@@ -83,24 +85,21 @@ def unit(x: np.ndarray) -> np.ndarray:
 
 
 class Machine:
-    """Support vector machines on explicit copies of the features, one against the rest.
+    """Support vector machines on explicit copies of the features and of a constant, one against the rest."""
 
-    `p`, shape (rows, classes), says how sure each label is.
-    """
-
-    def __init__(self, phi: np.ndarray, d: np.ndarray, p: np.ndarray, cost: np.ndarray, private: float):
+    def __init__(self, phi: np.ndarray, d: np.ndarray, y: np.ndarray, cost: np.ndarray, private: float):
+        phi = np.hstack([phi, np.ones((len(phi), 1))])
         copies = [phi, *(np.sqrt(private) * phi * (d == code)[:, None] for code in range(DOMAINS))]
-        weight, bias = [], []
-        for target in p.T[1:] if p.shape[1] == 2 else p.T:
-            machine = LinearSVC(C=1, dual=True, tol=1e-8, max_iter=100_000)
-            machine.fit(np.hstack(copies), target > 0.5, sample_weight=cost * np.abs(2 * target - 1))
+        weight = []
+        for c in [1] if y.max() == 1 else range(y.max() + 1):
+            machine = LinearSVC(C=1, dual=True, tol=1e-8, max_iter=100_000, fit_intercept=False)
+            machine.fit(np.hstack(copies), y == c, sample_weight=cost)
             w, *v = machine.coef_.reshape(1 + DOMAINS, -1)
             weight.append(np.stack([w, *(w + np.sqrt(private) * v_d for v_d in v)]))
-            bias.append(machine.intercept_[0])
-        self.weight, self.bias = np.stack(weight, axis=-1), np.array(bias)
+        self.weight = np.stack(weight, axis=-1)
 
     def logits(self, phi: np.ndarray, d: int | None) -> np.ndarray:
-        scores = phi @ self.weight[0 if d is None else 1 + d] + self.bias
+        scores = np.hstack([phi, np.ones((len(phi), 1))]) @ self.weight[0 if d is None else 1 + d]
         return scores * [-0.5, 0.5] if scores.shape[1] == 1 else scores
 
 
@@ -117,9 +116,9 @@ def test_the_first_fit_is_a_support_vector_machine_on_both_views(n_classes: int,
         return np.hstack([unit(x * (0.6 + 0.4 * class_evidence(data.labelled, n_classes))), length * denoised])
 
     rows = data.labelled
-    machine = Machine(phi(rows.x.toarray()), rows.d, np.eye(n_classes)[rows.y], np.full(40, 0.5), private)
+    machine = Machine(phi(rows.x.toarray()), rows.d, rows.y, np.full(40, 0.5), private)
     new = random_text(25, 3)
-    for d in (None, 0, 1, 2):
+    for d in (None, 0, 2):  # domain 1 is aligned to its estimated prior
         expected = machine.logits(phi(new), d)
         assert np.abs(expected).max() > 0.3
         np.testing.assert_allclose(logits(method, new, d), expected, atol=0.02)
@@ -130,18 +129,40 @@ def test_the_first_fit_is_a_support_vector_machine_on_both_views(n_classes: int,
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_round_learns_from_answers_as_far_as_they_are_sure(n_classes: int):
     data = make_data(n_classes)
-    settings = {**WORDS_ALONE, "evidence": 0.0, "private": 0.5, "pseudo_label_weight": 0.8, "match_shares": False}
+    shares = np.bincount(data.labelled.y, minlength=n_classes) / 40
+    given = {"b": dict(zip("xyz", shares.tolist(), strict=False))}
+    settings = {**WORDS_ALONE, "evidence": 0.0, "private": 0.5, "pseudo_label_weight": 0.8, "class_priors": given}
     method = fitted(data, rounds=1, **settings)
     rows, cost = data.labelled, np.full(40, 0.5)
     known, own = unit(rows.x.toarray()), unit(random_text(30, 1))
-    first = Machine(known, rows.d, np.eye(n_classes)[rows.y], cost, 0.5)
-    p = softmax(first.logits(own, 1), axis=1)
+    first = Machine(known, rows.d, rows.y, cost, 0.5)
+    answer, weight = pseudo_labels(align_to_prior(first.logits(own, 1), shares), np.ones(30, int), shares)
+    assert len(set(answer)) == n_classes
     both, d = np.vstack([known, own]), np.r_[rows.d, np.ones(30, int)]
-    second = Machine(both, d, np.vstack([np.eye(n_classes)[rows.y], p]), np.r_[cost, np.full(30, 0.8 * 0.5)], 0.5)
+    second = Machine(both, d, np.r_[rows.y, answer], np.r_[cost, 0.8 * 0.5 * weight], 0.5)
     new = random_text(25, 3)
     assert np.abs(second.logits(unit(new), 1) - first.logits(unit(new), 1)).max() > 0.1
-    for code in (None, 0, 1, 2):
+    for code in (None, 0, 2):
         np.testing.assert_allclose(logits(method, new, code), second.logits(unit(new), code), atol=0.02)
+    aligned = softmax(logits(method, random_text(30, 1), 1), axis=1).mean(axis=0)
+    np.testing.assert_allclose(aligned, shares, atol=1e-3)
+
+
+def test_a_pseudo_label_counts_its_margin_and_rare_classes_are_made_up_for():
+    p = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.7, 0.2, 0.1], [0.2, 0.2, 0.6]])
+    answer, weight = pseudo_labels(np.log(p), np.array([0, 0, 0, 1]), np.array([0.25, 0.25, 0.5]))
+    assert answer.tolist() == [0, 1, 0, 2]
+    margins = [0.2, 0.7, 0.5, 0.4]
+    mass, total = {0: 0.7, 1: 0.7}, 1.4  # of domain 0
+    expected = [0.25 * total / mass[0] * margins[0], 0.25 * total / mass[1] * margins[1]]
+    expected += [0.25 * total / mass[0] * margins[2], 0.5 * margins[3]]
+    np.testing.assert_allclose(weight, expected)
+
+
+def test_a_class_with_hardly_any_pseudo_label_does_not_outweigh_the_others():
+    p = np.vstack([np.tile([0.9, 0.1], (99, 1)), [[0.4, 0.6]]])
+    _, weight = pseudo_labels(np.log(p), np.zeros(100, int), np.array([0.5, 0.5]))
+    assert weight[-1] == pytest.approx(5 * 0.2)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +179,7 @@ def test_a_round_learns_from_answers_as_far_as_they_are_sure(n_classes: int):
         ("rounds", -1, r"greater than or equal to 0, got -1\."),
         ("rounds", 1.5, r"got 1\.5\."),
         ("pseudo_label_weight", 0, r"greater than 0, got 0\."),
-        ("match_shares", "perhaps", r"got 'perhaps'\."),
+        ("class_priors", "{", r"is not JSON, got '\{'\."),
         ("C", 0, r"greater than 0, got 0\."),
         ("C", float("inf"), r"got inf\."),
     ],
@@ -196,11 +217,14 @@ def same_state(a: SPED, b: SPED) -> bool:
 
 def test_without_rounds_and_denoising_text_without_labels_is_not_looked_at():
     some, other = make_data(), make_data(unlabelled=random_text(17, 5))
-    assert same_state(fitted(some, rounds=0, **WORDS_ALONE), fitted(other, rounds=0, **WORDS_ALONE))
+    prior = {"class_priors": "labelled"}
+    a, b = (fitted(data, rounds=0, **WORDS_ALONE, **prior) for data in (some, other))
+    assert torch.equal(a.weight, b.weight) and torch.equal(a.bias[[0, 1, 3]], b.bias[[0, 1, 3]])
     assert not same_state(fitted(some, rounds=1, **WORDS_ALONE), fitted(other, rounds=1, **WORDS_ALONE))
     x = random_text(10, 3)
     method = fitted(some, rounds=0, **WORDS_ALONE)
-    np.testing.assert_array_equal(logits(method, x, 1), logits(method, x, None))
+    off = logits(method, x, 1) - logits(method, x, None)  # by the estimated prior alone
+    np.testing.assert_allclose(off, np.broadcast_to(off[0], off.shape), atol=1e-5)
 
 
 def test_text_of_labelled_domains_is_not_learnt_from_its_answers():
@@ -231,13 +255,12 @@ def skewed_domain(n_dev: int = 0) -> tuple[TrainingData, np.ndarray, np.ndarray]
 
 
 @pytest.mark.parametrize("n_dev", [0, 20])  # all of which are answered rightly, so that scores are scaled up a lot
-def test_matched_shares_make_skewed_answers_balanced(n_dev: int):
+def test_answers_aligned_to_the_right_prior_are_right(n_dev: int):
     data, new, y = skewed_domain(n_dev)
     first = fitted(data, rounds=0, C=1.0, denoised=0)
-    assert (logits(first, new, 1).argmax(axis=1) == 1).all()
-    unmatched = fitted(data, rounds=5, C=1.0, denoised=0, match_shares=False)
-    assert (logits(unmatched, new, 1).argmax(axis=1) == 1).all()
-    matched = fitted(data, rounds=5, C=1.0, denoised=0, pseudo_label_weight=1.0, private=4.0)
+    assert (logits(first, new, None).argmax(axis=1) == 1).all()
+    settings = {"rounds": 5, "C": 1.0, "denoised": 0, "pseudo_label_weight": 1.0, "private": 4.0}
+    matched = fitted(data, **settings, class_priors="labelled")
     np.testing.assert_array_equal(logits(matched, new, 1).argmax(axis=1), y)
     known = data.labelled.x.toarray()
     np.testing.assert_array_equal(logits(matched, known, 0).argmax(axis=1), data.labelled.y)
@@ -248,7 +271,7 @@ def test_a_domain_that_was_not_in_training_has_shared_weights_alone():
     method = fitted(data, rounds=2, denoised=3, C=0.5, denoised_length=0.7)
     x = random_text(10, 3)
     words, denoised = method.views.of(Examples(sparse(x), np.zeros(10, int)))
-    expected = words @ method.weight[0].numpy() + denoised @ method.denoised_weight[0].numpy() + method.bias.numpy()
+    expected = words @ method.weight[0].numpy() + denoised @ method.denoised_weight[0].numpy() + method.bias[0].numpy()
     np.testing.assert_allclose(logits(method, x, None), expected, atol=1e-5)
     for d in range(DOMAINS):
         assert np.abs(logits(method, x, d) - expected).max() > 0.02
@@ -299,17 +322,17 @@ def test_what_is_tried_on_development_rows():
     assert given.fit(data, FitContext()).chosen == {"length": 0.3, "C": 2.0}
 
 
-def test_the_best_values_are_taken_where_all_domains_have_labels_and_preferred_ones_otherwise():
+def test_the_best_values_are_taken_where_all_domains_have_dev_rows_and_preferred_ones_otherwise():
     data = make_data(n_dev=60)
-    chosen = {}
-    for labelled in (LABELLED, (0, 1, 2)):
-        task = Task(COLUMNS, 2, data.task.domains, labelled)
+    chosen = []
+    for last in (2, 1):  # the domain of the last dev row
         context = Reports()
-        chosen[labelled] = SPED(task, SPEDSettings(denoised=3, rounds=0)).fit(data, context).chosen
+        some = replace(data, dev=replace(data.dev, d=np.r_[data.dev.d[:-1], last]))
+        chosen.append(SPED(data.task, SPEDSettings(denoised=3, rounds=0)).fit(some, context).chosen)
         best = max(accuracy for _, accuracy in context.told)
-        good_enough = best if labelled != LABELLED else best - (best * (1 - best) / 60) ** 0.5
-        assert chosen[labelled] == next(values for values, accuracy in context.told if accuracy >= good_enough)
-    assert chosen[LABELLED] != chosen[0, 1, 2]
+        good_enough = best if last == 1 else best - (best * (1 - best) / 60) ** 0.5
+        assert chosen[-1] == next(values for values, accuracy in context.told if accuracy >= good_enough)
+    assert chosen[0] != chosen[1]
 
 
 def test_scores_are_scaled_to_the_development_rows():
@@ -327,7 +350,7 @@ def test_scores_are_scaled_to_the_development_rows():
         )
     )
     loss = torch.nn.functional.cross_entropy
-    assert all(loss(factor * after, y) > loss(after, y) for factor in (1 / scale, 0.8, 1.25))
+    assert loss(after / scale, y) > loss(after, y)
 
 
 def test_a_row_that_counts_3_is_the_row_three_times():

@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 
 from multidomain.methods.data import Examples
 from multidomain.methods.denoising import denoising_projection
-from multidomain.methods.sped.evidence import class_evidence
+from multidomain.methods.evidence import class_evidence
 from multidomain.methods.sped.views import TwoViews
 from multidomain.nn.sparse import SparseMatrix
 

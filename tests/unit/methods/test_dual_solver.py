@@ -9,10 +9,10 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
-from multidomain.methods.sped.dual_solver import solve_two_views
+from multidomain.methods.dual_solver import solve_two_views
 
 N, N_DOMAINS, COLUMNS, SIZE = 60, 3, 7, 4
-Solution = tuple[np.ndarray, np.ndarray, float]
+Solution = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def make_rows(size: int = SIZE) -> dict[str, Any]:
@@ -33,23 +33,31 @@ def solve(rows: dict[str, Any], private: float, **options: Any) -> Solution:
 
 
 def both_views(rows: dict[str, Any]) -> np.ndarray:
-    return np.hstack([rows["sparse"].toarray(), rows["dense"]])
+    """Both views and the constant."""
+    return np.hstack([rows["sparse"].toarray(), rows["dense"], np.ones((N, 1))])
 
 
-def liblinear(rows: dict[str, Any], private: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Shared weights, private weights by domain, bias: from one more copy of each row, in the place of its domain."""
+def joined(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
+    """Shared weights, and private weights by domain, the bias last."""
+    of_words, of_dense, bias = solution
+    w, *v = np.hstack([of_words, of_dense, bias[:, None]])
+    return w, np.array(v)
+
+
+def liblinear(rows: dict[str, Any], private: float) -> tuple[np.ndarray, np.ndarray]:
+    """Shared weights, private weights by domain: from one more copy of each row, in the place of its domain."""
     phi = both_views(rows)
     copies = [phi, *(np.sqrt(private) * phi * (rows["d"] == d)[:, None] for d in range(N_DOMAINS))]
-    machine = LinearSVC(loss="squared_hinge", intercept_scaling=1, C=1, dual=True, tol=1e-10, max_iter=1_000_000)
+    machine = LinearSVC(loss="squared_hinge", fit_intercept=False, C=1, dual=True, tol=1e-10, max_iter=1_000_000)
     machine.fit(np.hstack(copies), rows["y"], sample_weight=rows["cost"])
     w, *v = machine.coef_.reshape(1 + N_DOMAINS, -1)
-    return w, np.sqrt(private) * np.array(v), float(machine.intercept_[0])
+    return w, np.sqrt(private) * np.array(v)
 
 
-def objective(rows: dict[str, Any], private: float, w: np.ndarray, v: np.ndarray, bias: float) -> float:
-    total = 0.5 * (w @ w + bias**2) + (sum(v_d @ v_d for v_d in v) / (2 * private) if private else 0)
+def objective(rows: dict[str, Any], private: float, w: np.ndarray, v: np.ndarray) -> float:
+    total = 0.5 * w @ w + (sum(v_d @ v_d for v_d in v) / (2 * private) if private else 0)
     for phi, d, y, cost in zip(both_views(rows), rows["d"], rows["y"], rows["cost"], strict=True):
-        total += cost * max(0.0, 1 - y * (phi @ (w + v[d]) + bias)) ** 2
+        total += cost * max(0.0, 1 - y * (phi @ (w + v[d]))) ** 2
     return float(total)
 
 
@@ -57,16 +65,16 @@ def objective(rows: dict[str, Any], private: float, w: np.ndarray, v: np.ndarray
 @pytest.mark.parametrize("private", [0.0, 0.5, 1.0, 4.0])
 def test_the_solution_is_liblinear_s_on_copies_of_the_features(private: float, size: int):
     rows = make_rows(size)
-    of_words, of_dense, bias = solve(rows, private)
-    assert (of_words.shape, of_dense.shape) == ((1 + N_DOMAINS, COLUMNS), (1 + N_DOMAINS, size))
-    w, *v = np.hstack([of_words, of_dense])
+    solution = solve(rows, private)
+    assert [part.shape[1:] for part in solution] == [(COLUMNS,), (size,), ()]
+    w, v = joined(solution)
     expected = liblinear(rows, private)
     np.testing.assert_allclose(w, expected[0], atol=2e-4)
     np.testing.assert_allclose(v, expected[1], atol=2e-4)
-    assert bias == pytest.approx(expected[2], abs=2e-4) and abs(bias) > 0.05
+    assert abs(w[-1]) > 0.05
     least = objective(rows, private, *expected)
-    assert objective(rows, private, w, np.array(v), bias) == pytest.approx(least, rel=1e-5)
-    assert least < 0.8 * objective(rows, private, 0 * w, 0 * np.array(v), 0.0)
+    assert objective(rows, private, w, v) == pytest.approx(least, rel=1e-5)
+    assert least < 0.8 * objective(rows, private, 0 * w, 0 * v)
 
 
 def test_the_tolerance_of_every_day_is_near():
@@ -74,9 +82,8 @@ def test_the_tolerance_of_every_day_is_near():
     phi = both_views(rows)
 
     def scores(solution: Solution) -> np.ndarray:
-        of_words, of_dense, bias = solution
-        w, *v = np.hstack([of_words, of_dense])
-        return (phi * (w + np.array(v)[rows["d"]])).sum(axis=1) + bias
+        w, v = joined(solution)
+        return (phi * (w + v[rows["d"]])).sum(axis=1)
 
     usual = solve_two_views(**rows, n_domains=N_DOMAINS, private=0.5)
     np.testing.assert_allclose(scores(usual), scores(solve(rows, 0.5)), atol=0.05)
@@ -87,16 +94,16 @@ def test_without_private_weights_domains_do_not_matter():
     of_words, of_dense, bias = solve(rows, 0.0)
     np.testing.assert_array_equal(of_words[1:], 0)
     np.testing.assert_array_equal(of_dense[1:], 0)
+    np.testing.assert_array_equal(bias[1:], 0)
     together = solve({**rows, "d": np.zeros(N, int)}, 0.0)
     for found, expected in zip((of_words, of_dense, bias), together, strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
 def test_a_domain_without_rows_has_no_private_weights():
-    of_words, of_dense, _ = solve(make_rows(), 1.0)
-    np.testing.assert_array_equal(of_words[2], 0)
-    np.testing.assert_array_equal(of_dense[2], 0)
-    assert min(np.abs(of_words[[1, 3]]).max(axis=1)) > 0.05
+    _, v = joined(solve(make_rows(), 1.0))
+    np.testing.assert_array_equal(v[1], 0)
+    assert min(np.abs(v[[0, 2]]).max(axis=1)) > 0.05
 
 
 def test_the_order_of_domains_does_not_matter():
@@ -105,9 +112,8 @@ def test_the_order_of_domains_does_not_matter():
     before = solve(rows, 0.7)
     after = solve({**rows, "d": new_code[rows["d"]]}, 0.7)
     place = np.r_[0, 1 + new_code]
-    for part in (0, 1):
-        np.testing.assert_array_equal(after[part][place], before[part])
-    assert after[2] == before[2]
+    for found, expected in zip(after, before, strict=True):
+        np.testing.assert_array_equal(found[place], expected)
 
 
 def test_the_order_of_rows_does_not_matter():

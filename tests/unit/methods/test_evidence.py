@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from multidomain.methods.data import Examples
-from multidomain.methods.sped.evidence import class_evidence
+from multidomain.methods.evidence import class_evidence
 
 COLUMNS = 6
 

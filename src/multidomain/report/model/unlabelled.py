@@ -1,0 +1,47 @@
+"""Domains without labels: their class priors, and whether to trust the predictions."""
+
+from __future__ import annotations
+
+from multidomain.report.model.folder import ModelFolder
+from multidomain.report.model.markup import Html, joined, paragraphs, percent, table
+from multidomain.runs.unlabelled import WORTH_LABELLING, UnlabelledDomain
+
+
+def unlabelled_section(run: ModelFolder) -> Html:
+    """Return the assumed and the predicted class shares of each domain with few labels or none, and a verdict."""
+    domains = run.metrics.result.unlabelled
+    if not domains:
+        return paragraphs("Every domain of this model has labels, or the run was made before this was recorded.")
+    rows = [line for one in domains for line in _lines(one)]
+    out = [
+        table(
+            "Class shares of domains without labels, or with few",
+            ["domain", "labels", "class", "prior", "95 % interval", "predicted"],
+            rows,
+            "lrlrrr",
+        ),
+        paragraphs(*(one.verdict for one in domains)),
+    ]
+    if any(one.doubts for one in domains):
+        out.append(
+            paragraphs(
+                f"The way out is a few labels: multidomain label-next RUN FILE -n {WORTH_LABELLING} names the rows "
+                "that are worth most."
+            )
+        )
+    return joined(out)
+
+
+def _lines(one: UnlabelledDomain) -> list[list[str]]:
+    lines = []
+    for number, (name, share) in enumerate(one.predicted.items()):
+        first = ["", ""] if number else [one.domain, str(one.labels)]
+        assumed = one.assumed
+        prior = "" if assumed is None else percent(assumed.prior[name], 0)
+        interval = ""
+        if assumed is not None:
+            interval = f"{percent(assumed.low[name], 0)} to {percent(assumed.high[name], 0)}"
+            if assumed.source != "estimate":
+                interval = assumed.source
+        lines.append([*first, name, prior, interval, percent(share, 0)])
+    return lines
