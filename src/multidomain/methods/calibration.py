@@ -103,7 +103,7 @@ def calibrate_domains(
     Parameters
     ----------
     strength, with_bias
-        As for `calibrate`, of the common one: how many rows the scores as they are count for, and whether it has biases.
+        As for `calibrate`, of the common one: how many rows uncalibrated scores count for, and whether it has biases.
     """
     common = calibrate(scores, y, with_bias=with_bias, strength=strength)
     of_domain = {

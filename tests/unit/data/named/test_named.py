@@ -42,7 +42,7 @@ def no_data(monkeypatch, tmp_path):
 
 
 def test_registry():
-    assert list(CORPORA) == ["amazon", "demo", "fdu-mtl", "vader"]
+    assert list(CORPORA) == ["amazon", "demo", "fdu-mtl", "vader", "vader-3"]
     assert all(name == corpus.name and corpus.description and corpus.source for name, corpus in CORPORA.items())
     assert CORPORA["demo"].fetch() is None
 
