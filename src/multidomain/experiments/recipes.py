@@ -151,8 +151,9 @@ class Recipe(Settings):
 
 
 def rows_of(method: str) -> list[str]:
-    """Return the rows of the paper's tables that a method stands in, as ``table1 shared/LR``."""
-    return [f"{table} {row.name}" for table in TABLES for row in load_recipe(table).rows if row.method == method]
+    """Return the rows of all tables and studies that a method stands in, as ``table1 shared/LR``."""
+    tables = (*TABLES, *STUDIES)
+    return [f"{table} {row.name}" for table in tables for row in load_recipe(table).rows if row.method == method]
 
 
 def load_recipe(table: str) -> Recipe:

@@ -88,7 +88,7 @@ def test_methods_say_what_they_need_and_where_they_stand(run: Run) -> None:
     code, out, _ = run("methods", "--json")
     entries = {entry["name"]: entry for entry in json.loads(out)}
     assert code == 0
-    assert entries["lr"]["rows"] == ["table1 domain-specific/LR", "table1 shared/LR", "table2 shared/LR"]
+    assert entries["lr"]["rows"][:3] == ["table1 domain-specific/LR", "table1 shared/LR", "table2 shared/LR"]
     assert entries["lr"]["labels"] == "in at least one domain (in every domain if category=domain-specific)"
     assert entries["cmsc-lr"]["words"].startswith("for a lexicon") and entries["cmsc-lr"]["uses_unlabelled_text"]
     assert run("methods")[0] == 0

@@ -119,13 +119,14 @@ def test_of_a_linear_model_on_counts_words_add_the_weights_of_their_ngrams(model
     towards_good = weight[:, :, model.classes.index("good")] - weight[:, :, model.classes.index("bad")]
     shared = towards_good[0]
     private = towards_good[1 + model.domains.index(domain)] - shared
+    scale = float(model.method.inverse_temperature[1 + model.domains.index(domain)])
     words = tokens(TEXT)
     assert [normalise(word.text) for word in explanation.words] == words
     for i, word in enumerate(explanation.words):
         ngrams = [words[i], " ".join(words[i : i + 2]), *([" ".join(words[i - 1 : i + 1])] if i else [])]
         columns = [column_of[ngram] for ngram in ngrams if ngram in column_of]
-        assert word.shared == pytest.approx(float(shared[columns].sum()), abs=1e-5)
-        assert word.private == pytest.approx(float(private[columns].sum()), abs=1e-5)
+        assert word.shared == pytest.approx(scale * float(shared[columns].sum()), abs=1e-5)
+        assert word.private == pytest.approx(scale * float(private[columns].sum()), abs=1e-5)
     assert sum(abs(word.total) > 0.1 for word in explanation.words) >= 3
 
 

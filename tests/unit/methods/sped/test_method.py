@@ -268,7 +268,7 @@ def test_answers_aligned_to_the_right_prior_are_right(n_dev: int):
 
 def test_a_domain_that_was_not_in_training_has_shared_weights_alone():
     data = make_data()
-    method = fitted(data, rounds=2, denoised=3, C=0.5, denoised_length=0.7)
+    method = fitted(data, rounds=2, denoised=3, C=0.5, denoised_length=0.7, class_priors="labelled")
     x = random_text(10, 3)
     words, denoised = method.views.of(Examples(sparse(x), np.zeros(10, int)))
     expected = words @ method.weight[0].numpy() + denoised @ method.denoised_weight[0].numpy() + method.bias[0].numpy()
