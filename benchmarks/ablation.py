@@ -37,7 +37,7 @@ EVERYWHERE: dict[str, dict[str, Any]] = {
     "without the denoised view": {"denoised": 0},
     "without private weights": {"private": 0},
 }
-WITHOUT_LABELS = {"without own answers": {"rounds": 0}, "without matched class shares": {"match_shares": False}}
+WITHOUT_LABELS = {"without own answers": {"rounds": 0}, "with the labelled class prior": {"class_priors": "labelled"}}
 
 
 def measure(table: str) -> None:
