@@ -36,7 +36,7 @@ def label_next_command(
 ) -> None:
     """Choose the rows of a file whose labels would help a model most; fill them in and train again."""
     from multidomain.data.columns import Columns
-    from multidomain.data.writing import check_writable, write_table
+    from multidomain.data.writing import check_writable, table_writer
     from multidomain.model.model import Model
     from multidomain.runs.label_files import COLUMNS, earlier_labels, labels_by_domain, read_candidates, table_rows
     from multidomain.runs.label_next import label_next
@@ -47,7 +47,8 @@ def label_next_command(
     columns = Columns(text=text_column, label=label_column, domain=domain_column)
     corpus = read_candidates(trained, source, columns, encoding=encoding, domain=domain, earlier=earlier)
     found = label_next(trained, corpus, number, labels=labels_by_domain(model), domain=domain)
-    write_table(output, COLUMNS, table_rows(found, corpus), encoding)
+    with table_writer(output, COLUMNS, encoding) as write:
+        write(table_rows(found, corpus))
     print_notes(found.notes)
     if len(found.rows) < number:
         print_notes([Note(f"only {counted(len(found.rows), 'row')} without a label to choose from")])

@@ -55,14 +55,8 @@ def unlabelled_table(domains: Sequence[UnlabelledDomain]) -> Table:
     for heading in ("prior", "95 % interval", "predicted"):
         table.add_column(heading, justify="right")
     for one in domains:
-        for number, (name, share) in enumerate(one.predicted.items()):
-            prior = interval = ""
-            if one.assumed:
-                prior = f"{one.assumed.prior[name]:.0%}"
-                interval = f"{one.assumed.low[name]:.0%} to {one.assumed.high[name]:.0%}"
-                if one.assumed.source != "estimate":
-                    interval = one.assumed.source
-            table.add_row("" if number else one.domain, name, prior, interval, f"{share:.0%}")
+        for number, share in enumerate(one.shares):
+            table.add_row("" if number else one.domain, *share)
     return table
 
 

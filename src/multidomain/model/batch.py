@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
 from multidomain.data.columns import Columns
 from multidomain.data.readers.tables import Table, open_table
-from multidomain.errors import ConfigError, DataError, Note, quoted
-from multidomain.files import whole_file
+from multidomain.data.writing import table_writer
+from multidomain.errors import DataError, Note, quoted
 from multidomain.model.model import Model, UnknownDomain
 
 _CHUNK = 4096
-_WRITABLE = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True)
@@ -89,8 +84,7 @@ def predict_file(
         notes.update(dict.fromkeys(resolved.notes))
         return run(lambda: model.probabilities(model.encode(texts), resolved.codes))
 
-    with _opened(target) as (file, suffix):
-        write = _writer(file, suffix, [*table.columns, *added])
+    with table_writer(target, [*table.columns, *added]) as write:
         for cells, answers in _answered(model.classes, predict, table, columns, domain, probabilities):
             without_text += sum(answer[1] is None for answer in answers)
             unsure = [answer for answer in answers if answer[1] is not None and answer[1] < abstain]
@@ -126,30 +120,3 @@ def _answered(
             for i, row, k in zip(has_text, np.round(p.astype(float), 6).tolist(), best.tolist(), strict=True):
                 answers[i] = [classes[k], row[k], *(row if probabilities else ())]
         yield list(zip(*chunk.values.values(), strict=True)), answers
-
-
-@contextmanager
-def _opened(target: Path | None) -> Iterator[tuple[TextIO, str]]:
-    if target is None:
-        yield sys.stdout, ".csv"
-        return
-    suffix = target.suffix.lower()
-    if suffix not in _WRITABLE:
-        raise ConfigError(f"Cannot write '{target.name}': its name must end in {quoted(_WRITABLE)}.")
-    with whole_file(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        yield file, suffix
-
-
-def _writer(file: TextIO, suffix: str, columns: list[str]) -> Callable[[Sequence[list[Any]]], None]:
-    if suffix in (".jsonl", ".ndjson"):
-
-        def write(rows: Sequence[list[Any]]) -> None:
-            for row in rows:
-                values = [None if cell != cell else cell for cell in row]  # JSON has no NaN
-                pairs = dict(zip(columns, values, strict=True))
-                file.write(json.dumps(pairs, ensure_ascii=False, default=str) + "\n")
-
-        return write
-    writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
-    writer.writerow(columns)
-    return writer.writerows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,15 @@ _WIDE = 0.5  # width of an interval that says little
 _APART = 0.2  # share of rows in which the shared part and the whole model differ
 _MOST_ROWS = 5000  # of a domain's text that are predicted
 WORTH_LABELLING = 30
+
+
+class ClassShare(NamedTuple):
+    """The share of a class in a domain: as assumed, with its interval or where it is from, and as predicted."""
+
+    name: str
+    prior: str
+    interval: str
+    predicted: str
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,22 @@ class UnlabelledDomain:
     assumed: ClassPrior | None
     predicted: dict[str, float]
     disagreement: float | None
+
+    @property
+    def shares(self) -> list[ClassShare]:
+        """Return the shares of each class, as people read them."""
+        if self.assumed is None:
+            return [ClassShare(name, "", "", f"{share:.0%}") for name, share in self.predicted.items()]
+        a = self.assumed
+        return [
+            ClassShare(
+                name,
+                f"{a.prior[name]:.0%}",
+                f"{a.low[name]:.0%} to {a.high[name]:.0%}" if a.source == "estimate" else a.source,
+                f"{share:.0%}",
+            )
+            for name, share in self.predicted.items()
+        ]
 
     @property
     def doubts(self) -> list[str]:

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp, softmax
 
+LEAST = 1e-4  # share of a class: one that was in training is never ruled out
 _SWEEPS = 100
 _ENOUGH = 50  # beyond this a probability is 0 or 1
 

@@ -13,8 +13,7 @@ from multidomain.methods.calibration import Calibration, calibrate
 from multidomain.methods.data import Examples
 from multidomain.methods.dual_solver import solve_two_views
 from multidomain.methods.evidence import class_evidence, weighted_rows
-from multidomain.methods.priors.alignment import bias_for_share, class_odds
-from multidomain.methods.priors.em import LEAST
+from multidomain.methods.priors.alignment import LEAST, bias_for_share, class_odds
 from multidomain.methods.priors.third_moments import MomentRatio, expected_ratio, moment_ratio, part_moments
 from multidomain.metrics import two_class_scores
 
@@ -72,8 +71,8 @@ def estimate_priors(labelled: Examples, text: Examples, n_classes: int, seed: in
 
     - The logits of a linear model, calibrated on domains that were held out. Adding :math:`m(\delta)` to the class's
       logit makes the mean probability equal the prior that :math:`\delta` stands for. If the classes looked in this
-      domain as in the others, that would be :math:`\delta` itself (the fixed point that EM finds, see `em_prior`);
-      domains differ, so :math:`m(\delta) - \delta \sim N(0, \tau^2)`.
+      domain as in the others, that would be :math:`\delta` itself, which is the fixed point that EM finds (Saerens et
+      al. 2002; Alexandari et al. 2020). Domains differ, so :math:`m(\delta) - \delta \sim N(0, \tau^2)`.
     - The moment ratio of the score (see `expected_ratio`), which does not depend on where its threshold is:
       :math:`\rho \sim N(\rho_k(\delta), \sigma^2)`.
 

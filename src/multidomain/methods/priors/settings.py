@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import ClassPrior
-from multidomain.methods.priors.em import LEAST
+from multidomain.methods.priors.alignment import LEAST
 from multidomain.methods.priors.estimate import PriorEstimate, estimate_priors, labelled_prior
 
 _OFF = 0.02  # how far given shares may be from a sum of 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from multidomain.report.model.folder import ModelFolder
-from multidomain.report.model.markup import Html, joined, paragraphs, percent, table
-from multidomain.runs.unlabelled import WORTH_LABELLING, UnlabelledDomain
+from multidomain.report.model.markup import Html, joined, paragraphs, table
+from multidomain.runs.unlabelled import WORTH_LABELLING
 
 
 def unlabelled_section(run: ModelFolder) -> Html:
@@ -12,7 +12,11 @@ def unlabelled_section(run: ModelFolder) -> Html:
     domains = run.metrics.result.unlabelled
     if not domains:
         return paragraphs("Every domain of this model has labels, or the run was made before this was recorded.")
-    rows = [line for one in domains for line in _lines(one)]
+    rows = [
+        [*(["", ""] if number else [one.domain, str(one.labels)]), *share]
+        for one in domains
+        for number, share in enumerate(one.shares)
+    ]
     out = [
         table(
             "Class shares of domains without labels, or with few",
@@ -30,18 +34,3 @@ def unlabelled_section(run: ModelFolder) -> Html:
             )
         )
     return joined(out)
-
-
-def _lines(one: UnlabelledDomain) -> list[list[str]]:
-    lines = []
-    for number, (name, share) in enumerate(one.predicted.items()):
-        first = ["", ""] if number else [one.domain, str(one.labels)]
-        assumed = one.assumed
-        prior = "" if assumed is None else percent(assumed.prior[name], 0)
-        interval = ""
-        if assumed is not None:
-            interval = f"{percent(assumed.low[name], 0)} to {percent(assumed.high[name], 0)}"
-            if assumed.source != "estimate":
-                interval = assumed.source
-        lines.append([*first, name, prior, interval, percent(share, 0)])
-    return lines
