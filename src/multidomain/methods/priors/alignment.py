@@ -8,6 +8,7 @@ from scipy.special import expit, logsumexp, softmax
 
 LEAST = 1e-4  # share of a class: one that was in training is never ruled out
 _SWEEPS = 100
+_SHARP = 50.0  # standard deviation of logits that are as good as predictions
 _ENOUGH = 50  # beyond this a probability is 0 or 1
 
 
@@ -31,6 +32,25 @@ def align_to_prior(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
         if np.abs(softmax(matched, axis=1).mean(axis=0) - shares).max() < 1e-6:
             break
     return matched
+
+
+def align_predictions(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return logits of which each class is the most probable one for a given share of the rows, up to ties.
+
+    As `align_to_prior`, of logits so large that probabilities are close to 0 or 1. A class of share 0 is lowered until
+    none of these rows has it, and never raised.
+    """
+    sharpness = _SHARP / max(float(logits.std(axis=0).mean()), 1e-9)
+    wanted = shares.clip(LEAST)
+    added = (align_to_prior(sharpness * logits, wanted / wanted.sum()) / sharpness - logits)[0]
+    added -= added[shares > 0].mean()
+    return logits + np.where(shares > 0, added, added.clip(max=0))
+
+
+def predicted_shares(logits: np.ndarray, d: np.ndarray) -> dict[int, np.ndarray]:
+    """Return the share of the rows of each domain for which each class is the most probable one."""
+    best = np.eye(logits.shape[1])[logits.argmax(axis=1)]
+    return {int(domain): best[d == domain].mean(axis=0) for domain in np.unique(d)}
 
 
 def class_odds(logits: np.ndarray, c: int) -> np.ndarray:

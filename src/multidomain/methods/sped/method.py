@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from multidomain.methods.base import FitContext, Method, Requirements
 from multidomain.methods.calibration import Calibration, calibrate_domains
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
-from multidomain.methods.priors.alignment import align_to_prior
+from multidomain.methods.priors.alignment import align_predictions, align_to_prior, predicted_shares
 from multidomain.methods.priors.estimate import PriorEstimate, labelled_prior
 from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
 from multidomain.methods.registry import RECOMMENDED, register
@@ -102,6 +102,14 @@ class _Solution:
         )
 
 
+    def moved(self, biases: Mapping[int, np.ndarray]) -> _Solution:
+        """Return the same weights with something added to the biases of some domains."""
+        bias = self.bias.copy()
+        for d, moved in biases.items():
+            bias[1 + d] += moved - moved.mean()
+        return replace(self, bias=bias)
+
+
 @register(
     RECOMMENDED,
     "SVM with shared and private weights on log-count-ratio tf-idf and denoised features, with self-training",
@@ -119,12 +127,12 @@ class SPED(Method):
         + C \sum_i \omega_i \max(0, 1 - y_i \, \phi_i \cdot (w + v_{d_i}))^2
 
     first over the labelled rows, then in `R` rounds also over the text of domains with few labels or none, with the
-    predictions of the previous round as pseudo-labels. Before, their logits are aligned to the class prior of the
-    domain, which is estimated, as far as it is certain (see `estimate_priors`). A pseudo-label has the weight
-    :math:`\omega_i = \tau \kappa_d (p_i - p_i') b_c`: how certain the prior is, the margin between the two most
-    probable classes, and a factor that gives the classes `c` of a domain the shares of the labelled rows, so that a
-    rare class is not unlearnt. A round that costs dev accuracy is dropped. In the end the logits of these domains are
-    aligned once more.
+    predictions of the previous round as pseudo-labels. Before the first round their logits are aligned to the class
+    prior of the domain, which is estimated, as far as it is certain (see `estimate_priors`). From then on the shares
+    of the rows that each class is predicted for stay: a round may change which rows have a class, not how many.
+    A pseudo-label has the weight :math:`\omega_i = \tau \kappa_d (p_i - p_i') b_c`: how certain the prior is, the
+    margin between the two most probable classes, and a factor that gives the classes `c` of a domain the shares of the
+    labelled rows, so that a rare class is not unlearnt. A round that costs dev accuracy is dropped.
 
     Paper
     -----
@@ -191,22 +199,23 @@ class SPED(Method):
         unlabelled = data.text.select(~data.text_has_label & self._has_few_labels(data)[data.text.d])
         priors = resolved_priors(s.class_priors, data, unlabelled)
         text = self._rows(unlabelled)
+        model = self._aligned(self._calibrated(solution, dev, data.dev), text, priors)
+        shares = predicted_shares(model.scores(text), text.d)
         usual = labelled_prior(data.labelled, K)
         everything = labelled + text
         certainty = np.array([priors[d].certainty if d in priors else 0.0 for d in range(len(self.task.domains))])
         trust = s.pseudo_label_weight * certainty[text.d]
-        reached = first = dev_score(solution.scores(dev), data.dev, context.metric) if len(data.dev) else None
+        first = dev_score(solution.scores(dev), data.dev, context.metric) if len(data.dev) else None
         for number in range(1, s.rounds + 1) if len(text.d) else ():
-            logits = self._calibrated(solution, dev, data.dev, text, priors).scores(text)
-            answer, pseudo_weight = pseudo_labels(logits, text.d, usual)
+            answer, pseudo_weight = pseudo_labels(model.scores(text), text.d, usual)
             cost = chosen["C"] * np.r_[weight, trust * pseudo_weight]
             following = self._solve(everything, np.r_[y, answer], cost, chosen["length"])
             reached = dev_score(following.scores(dev), data.dev, context.metric) if len(data.dev) else None
             context.report({"round": number, **chosen}, reached)
             if first is not None and reached < first - (first * (1 - first) / n_dev) ** 0.5:
                 break
-            solution = following
-        self._keep(self._calibrated(solution, dev, data.dev, text, priors))
+            model = self._with_shares(self._calibrated(following, dev, data.dev), text, shares)
+        self._keep(model)
         return History(chosen=chosen, class_priors=described(priors, s.class_priors, data))
 
     def _has_few_labels(self, data: TrainingData) -> np.ndarray:
@@ -247,25 +256,29 @@ class SPED(Method):
             return _Solution(*(two_class_scores(part[0]) for part in parts))
         return _Solution(*(np.stack(part, axis=-1) for part in parts))
 
-    def _calibrated(
-        self,
-        solution: _Solution,
-        dev: _BothViews,
-        labels: Examples,
-        text: _BothViews,
-        priors: Mapping[int, PriorEstimate],
-    ) -> _Solution:
-        """Return weights of calibrated logits: a temperature per domain, and the prior of those with few labels."""
+    def _calibrated(self, solution: _Solution, dev: _BothViews, labels: Examples) -> _Solution:
+        """Return weights of calibrated logits: a temperature per domain with dev rows, a common one for the others."""
         assert labels.y is not None
         common, of_domain = calibrate_domains(
             solution.scores(dev), labels.y, labels.d, strength=_UNSCALED_ROWS, with_bias=self.task.n_classes > 2
         )
-        of_copy = [common] + [of_domain.get(d, common) for d in range(len(self.task.domains))]
+        return solution.calibrated([common, *(of_domain.get(d, common) for d in range(len(self.task.domains)))])
+
+    def _aligned(self, model: _Solution, text: _BothViews, priors: Mapping[int, PriorEstimate]) -> _Solution:
+        """Return a model whose logits follow the class prior of each domain, as far as it is certain."""
+        moved = {}
         for d, estimate in priors.items():
-            logits = common.logits(solution.scores(text.select(text.d == d)))
-            moved = (align_to_prior(logits, estimate.prior) - logits)[0]
-            of_copy[1 + d] = Calibration(common.scale, common.bias + estimate.certainty * (moved - moved.mean()))
-        return solution.calibrated(of_copy)
+            logits = model.scores(text.select(text.d == d))
+            moved[d] = estimate.certainty * (align_to_prior(logits, estimate.prior) - logits)[0]
+        return model.moved(moved)
+
+    def _with_shares(self, model: _Solution, text: _BothViews, shares: Mapping[int, np.ndarray]) -> _Solution:
+        """Return a model that predicts each class for a given share of the text of a domain."""
+        moved = {}
+        for d, share in shares.items():
+            logits = model.scores(text.select(text.d == d))
+            moved[d] = (align_predictions(logits, share) - logits)[0]
+        return model.moved(moved)
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *others: Any) -> None:
         """Load weights; those saved before domains had biases of their own have one for all."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from multidomain.methods.priors.alignment import align_to_prior
+from multidomain.methods.priors.alignment import align_predictions, align_to_prior, predicted_shares
 
 
 def skewed(n_classes: int, spread: float = 2.0) -> np.ndarray:
@@ -54,3 +54,19 @@ def test_sure_answers_are_matched_too(shares: tuple[float, ...], spread: float):
     logits = skewed(len(shares), spread) + spread * np.arange(len(shares))
     p = softmax(align_to_prior(logits, np.array(shares)), axis=1)
     np.testing.assert_allclose(p.mean(axis=0), shares, atol=0.5 / len(logits))
+
+
+@pytest.mark.parametrize("spread", [0.01, 2.0, 300.0])
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.9, 0.1), (0.2, 0.5, 0.3), (0.25,) * 4])
+def test_each_class_is_predicted_for_its_share_of_the_rows(shares: tuple[float, ...], spread: float):
+    logits = skewed(len(shares), spread)
+    aligned = align_predictions(logits, np.array(shares))
+    predicted = predicted_shares(aligned, np.zeros(len(logits), int))[0]
+    np.testing.assert_allclose(predicted, shares, atol=1.5 / len(logits))
+    np.testing.assert_allclose(aligned - logits, np.tile((aligned - logits)[0], (len(logits), 1)), atol=1e-9)
+
+
+def test_predicted_shares_are_those_of_each_domain():
+    logits = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [2.0, 0.0], [0.0, 1.0]])
+    shares = predicted_shares(logits, np.array([0, 0, 0, 0, 2]))
+    assert {d: share.tolist() for d, share in shares.items()} == {0: [0.5, 0.5], 2: [0.0, 1.0]}
