@@ -10,7 +10,6 @@ import pytest
 import torch
 from reports import Reports
 from scipy.sparse import csr_matrix
-from scipy.special import softmax
 from sklearn.svm import LinearSVC
 
 from multidomain.errors import ConfigError
