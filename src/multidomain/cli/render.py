@@ -49,14 +49,16 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.2f}"
 
 
-def unlabelled_table(domains: Sequence[UnlabelledDomain]) -> Table:
-    """Class priors and predicted shares of domains with few labels or none."""
-    table = Table("domain", "class", title="domains without labels, or with few", title_justify="left")
-    for heading in ("prior", "95 % interval", "predicted"):
+def unlabelled_table(domains: Sequence[UnlabelledDomain], evaluation: Evaluation | None = None) -> Table:
+    """Class priors and predicted shares of domains with few labels or none; after an evaluation, the true ones too."""
+    scores = {score.domain: score for score in (evaluation.domains if evaluation else ())}
+    table = Table("domain", "class", title="domains without labels in training, or with few", title_justify="left")
+    for heading in ("prior", "95 % interval", "predicted", *(["true"] if scores else [])):
         table.add_column(heading, justify="right")
     for one in domains:
+        true = (scores[one.domain].label_shares or {}) if scores else {}
         for number, share in enumerate(one.shares):
-            table.add_row("" if number else one.domain, *share)
+            table.add_row("" if number else one.domain, *share, *([f"{true[share.name]:.0%}"] if true else []))
     return table
 
 

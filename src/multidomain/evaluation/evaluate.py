@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from multidomain.metrics import accuracy, by_domain, domain_mean, macro_f1
 from multidomain.model.model import Model, UnknownDomain
 from multidomain.training.data import EncodedRows
 
+BASELINES = ("shared_accuracy", "majority_accuracy", "lr_accuracy")
 _PLAIN_C = 1.0  # scikit-learn's default: what five minutes would give
 
 
@@ -34,6 +35,8 @@ class DomainScore:
     shared_accuracy: float | None = None  # from the shared features alone
     majority_accuracy: float | None = None  # of the class that is most frequent in training
     lr_accuracy: float | None = None  # of a plain logistic regression on the same features
+    label_shares: dict[str, float] | None = None  # of each class among the labels
+    predicted_shares: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,10 @@ class Evaluation:
     def macro_f1(self) -> float:
         """Return the mean over domains."""
         return domain_mean(score.macro_f1 for score in self.domains)
+
+    def with_baselines(self, of_domain: Mapping[str, Mapping[str, Any]]) -> Evaluation:
+        """Return the same scores beside those of baselines, which are given by domain."""
+        return Evaluation([replace(score, **of_domain.get(score.domain, {})) for score in self.domains])
 
     def as_json(self) -> dict[str, Any]:
         """Return the scores and their means as JSON-compatible values."""
@@ -99,6 +106,7 @@ def evaluate(
     predicted = _class_names(model, probabilities)
     accuracies, f1 = (by_domain(score, y, predicted, domains) for score in (accuracy, macro_f1))
     of_baselines = {name: by_domain(accuracy, y, other, domains) for name, other in (baselines or {}).items()}
+    classes = [str(name) for name in model.classes]
     return Evaluation(
         [
             DomainScore(
@@ -107,6 +115,8 @@ def evaluate(
                 rows=int((domains == name).sum()),
                 accuracy=accuracies[name],
                 macro_f1=f1[name],
+                label_shares=_shares(y[domains == name], classes),
+                predicted_shares=_shares(predicted[domains == name], classes),
                 **{baseline: scores[name] for baseline, scores in of_baselines.items()},
             )
             for name in accuracies
@@ -156,6 +166,10 @@ def baselines(
         weight, bias = solve_one("lr", encoded[train], y, None, len(model.classes), C=_PLAIN_C)
         predicted["lr_accuracy"] = _class_names(model, x @ weight + bias)
     return predicted
+
+
+def _shares(names: np.ndarray, classes: Sequence[str]) -> dict[str, float]:
+    return {name: float((names == name).mean()) for name in classes}
 
 
 def _class_names(model: Model, probabilities: np.ndarray) -> np.ndarray:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.settings import SplitSettings
 from multidomain.data.splits import split_by
 from multidomain.errors import ConfigError, ModelError
+from multidomain.evaluation.evaluate import BASELINES
 from multidomain.files import whole_file, write_json
 from multidomain.model.storage import is_model_folder
 from multidomain.renamings import config_renamed
 from multidomain.runs.choice import AutoChoice
+from multidomain.runs.unlabelled import UnlabelledDomain
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import saved_members
 
@@ -35,11 +37,20 @@ REPORT = "report.html"
 
 @dataclass(frozen=True, eq=False)
 class RowsToScore:
-    """Rows to score, their description, and the number of rows dropped because training has seen their text."""
+    """Rows to score.
+
+    Attributes
+    ----------
+    seen_in_training
+        Number of rows dropped because training has seen their text.
+    baselines
+        Scores of the baselines on these rows by domain, if the run has measured them.
+    """
 
     rows: np.ndarray
     description: str
     seen_in_training: int = 0
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class RunFolder:
@@ -120,6 +131,11 @@ class RunFolder:
         write_json(self.path / METRICS, metrics)
         self.forget_checkpoints()
 
+    def unlabelled_domains(self) -> list[UnlabelledDomain]:
+        """Return the domains that had few labels or none in training; empty if that is not recorded."""
+        result = (self.metrics() or {}).get("result", {})
+        return TypeAdapter(list[UnlabelledDomain]).validate_python(result.get("unlabelled", []))
+
     def seen(self) -> np.ndarray:
         """Return digests of the texts seen in training, so that they are not scored by mistake."""
         path = self.path / SEEN
@@ -146,7 +162,11 @@ class RunFolder:
         """
         held_out = self.test_rows(corpus)
         if held_out is not None:
-            return RowsToScore(held_out, "the test set that was held out in training")
+            measured = {score["domain"]: score for score in self.test_scores().get("domains", ())}
+            baselines = {
+                domain: {name: score[name] for name in BASELINES if name in score} for domain, score in measured.items()
+            }
+            return RowsToScore(held_out, "the test set that was held out in training", baselines=baselines)
         rows, description = np.arange(len(corpus)), "the labelled rows"
         if corpus.parts is not None and (corpus.parts == "test").any():
             rows, description = np.flatnonzero(corpus.parts == "test"), "the test part"

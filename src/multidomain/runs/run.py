@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from multidomain.data.checks import summarise
 from multidomain.data.corpus import PARTS, Corpus
@@ -234,8 +233,7 @@ def _read_again(path: Path, finished: dict[str, Any], description: dict[str, Any
     test = stored["test"] and Evaluation([DomainScore(**score) for score in stored["test"]["domains"]])
     after, before = (stored.get(name) and Invariance(**stored[name]) for name in ("invariance", "invariance_before"))
     others = {name: stored[name] for name in ("best_epoch", "epochs", "chosen", "seconds")}
-    unlabelled = TypeAdapter(list[UnlabelledDomain]).validate_python(stored.get("unlabelled", []))
-    return RunResult(test, after, before, **others, unlabelled=unlabelled)
+    return RunResult(test, after, before, **others, unlabelled=RunFolder(path).unlabelled_domains())
 
 
 def _as_json(result: RunResult) -> dict[str, Any]:

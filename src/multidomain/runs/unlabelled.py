@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.errors import Note
+from multidomain.evaluation.evaluate import Evaluation
 from multidomain.methods.history import ClassPrior
 from multidomain.methods.priors.settings import described, resolved_priors
 from multidomain.training.data import training_data
@@ -108,6 +110,12 @@ def unlabelled_domains(trained: Trained, corpus: Corpus, split: Split) -> list[U
         priors = described(resolved_priors("estimate", data, text), "estimate", data)
     names = [name for name in model.domains if name in priors or name in without]
     return [_described(trained, corpus, split, name, priors.get(name)) for name in names]
+
+
+def predicted_in(domains: Sequence[UnlabelledDomain], scores: Evaluation) -> list[UnlabelledDomain]:
+    """Return the domains that were scored, with the class shares that were predicted there."""
+    predicted = {score.domain: score.predicted_shares for score in scores.domains}
+    return [replace(one, predicted=predicted[one.domain] or {}) for one in domains if one.domain in predicted]
 
 
 def _described(

@@ -88,9 +88,9 @@ def test_evaluate_scores_only_held_out_rows(trained: Path, run: Run) -> None:
     stored = json.loads((trained / "metrics.json").read_text())["result"]["test"]
     code, out, _ = run("evaluate", trained, "demo", "--json")
     assert code == 0
-    for score in stored["domains"]:  # simpler answers are given where the training rows are known
-        assert score.pop("shared_accuracy") is not None and score.pop("majority_accuracy") is not None
     assert json.loads(out) == stored
+    for score in stored["domains"]:
+        assert {"shared_accuracy", "majority_accuracy", "label_shares", "predicted_shares"} < score.keys()
 
 
 def test_predict_keeps_rows_and_order(trained: Path, tmp_path: Path, run: Run) -> None:
@@ -458,3 +458,20 @@ def test_numbers_out_of_range(options: list[str], tmp_path: Path, run: Run) -> N
     code, _, err = run("train", "demo", "-o", tmp_path / "m", *options)
     assert code == 2
     assert "Traceback" not in err
+
+
+def test_evaluate_shows_the_prior_of_a_domain_without_labels_beside_its_labels(tmp_path: Path, run: Run) -> None:
+    code, _, _ = run("train", "demo", "--unlabelled", "shoes", "-o", tmp_path / "m")
+    assert code == 0
+    code, out, _ = run("evaluate", tmp_path / "m", "demo", "--json")
+    shoes = next(score for score in json.loads(out)["domains"] if score["domain"] == "shoes")
+    assert shoes["label_shares"] == {"negative": 0.5, "positive": 0.5} and "lr_accuracy" in shoes
+    code, out, _ = run("evaluate", tmp_path / "m", "demo")
+    assert code == 0 and "plain LR" in out
+    line = next(line for line in out.splitlines() if "shoes" in line and "negative" in line)
+    assert f"{shoes['predicted_shares']['negative']:.0%}" in line and "50%" in line and " to " in line
+    assert "'shoes' had no labels" in out
+    other = tmp_path / "books.csv"
+    other.write_text("text,label,domain\na lovely tale indeed,positive,books\n", encoding="utf-8")
+    code, out, _ = run("evaluate", tmp_path / "m", other)
+    assert code == 0 and "plain LR" not in out and "shoes" not in out
