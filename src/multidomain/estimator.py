@@ -34,7 +34,7 @@ from multidomain.model.model import Model
 from multidomain.model.settings import UnknownDomain
 from multidomain.model.storage import MANIFEST
 from multidomain.renamings import estimator_renamed
-from multidomain.runs.auto import choose_method
+from multidomain.runs.auto import choose_method, chosen_settings
 from multidomain.runs.config import AUTO, AutoSettings, train_options
 from multidomain.settings import Settings
 from multidomain.training.callbacks import Callback
@@ -196,7 +196,7 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         if settings.method == AUTO:
             how, base = self._auto_settings(), self._run_settings(RECOMMENDED, seed)
             self.choice_ = choose_method(corpus, split, base, how, device=settings.device, callbacks=callbacks)
-            run = self._run_settings(self.choice_.method, seed)
+            run = chosen_settings(base, self.choice_)
             device = suited_device(run, settings.device)
         else:
             run, device = self._run_settings(settings.method, seed), settings.device

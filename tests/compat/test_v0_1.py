@@ -94,6 +94,14 @@ def test_a_run_with_other_settings_is_not_resumed(run: Run, old: Path):
 def test_the_choice_of_auto_is_known(old: Path):
     choice = RunFolder(old / "auto").choice()
     assert choice is not None and choice.method == "sped"
+    assert choice.features == {}
+
+
+def test_a_run_of_auto_is_read_again_though_its_default_methods_are_others_now(run: Run, old: Path):
+    given = ("--method", "auto", "--budget", 5, "--max-epochs", 2, "--max-features", 200, "--ngram-range", "1,1")
+    code, out, err = run("train", "reviews.csv", "-o", "auto", *given, "--resume")
+    assert code == 0, err
+    assert "auto chooses sped: " in out and "auto: compares" not in err
 
 
 def test_toml_files_are_read_under_the_new_names():

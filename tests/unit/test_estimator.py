@@ -224,6 +224,15 @@ def test_auto_takes_the_method_that_is_better_in_cross_validation(tmp_path):
     assert loaded.model_.method_name == "fa-lr"
 
 
+@pytest.mark.parametrize(("given", "read"), [({}, (500_000, (1, 3))), ({"max_features": 30}, (30, (1, 3)))])
+def test_auto_trains_a_linear_method_with_the_n_grams_that_it_was_compared_with(given, read):
+    texts, y, domains = opposites()
+    classifier = auto(ngram_range=None, **given).fit(texts, y, domains=domains)
+    features = classifier.model_.features
+    assert (features.max_features, features.ngram_range) == read
+    assert classifier.choice_.features["ngrams"]["ngram_range"] == [1, 3]
+
+
 def test_auto_drops_what_takes_longer_than_it_may():
     texts, y, domains = opposites()
     classifier = auto(budget=1e-9).fit(texts, y, domains=domains)

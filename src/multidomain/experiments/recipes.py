@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TABLES = ("table1", "table2", "table3")
 """The paper's."""
 
-STUDIES = ("priors", "priors-fdu", "target-labels", "few-labels")
+STUDIES = ("priors", "priors-fdu", "three-classes", "target-labels", "few-labels")
 """Our own, of domains with few labels or none."""
 
 _PROTOCOLS = {**PROTOCOLS, **SHIFTED}

@@ -19,6 +19,8 @@ PREVALENCES = (10, 25, 50, 75, 90)
 """Per cent of the last class, the positive one."""
 
 Labels: TypeAlias = int | Literal["all"]
+Prevalence: TypeAlias = int | None
+"""Per cent of the last class; None: the class prior that a domain has."""
 
 
 class _DrawnRows(Protocol):
@@ -58,7 +60,7 @@ class ShiftedPriors(_DrawnRows):
     corpus: str
     targets: tuple[str, ...]
     draws: int = 3
-    prevalences: tuple[int, ...] = PREVALENCES
+    prevalences: tuple[Prevalence, ...] = PREVALENCES
     target_texts: tuple[TargetText, ...] = ("train", "test")
     target_labels: tuple[Labels, ...] = (0,)
 
@@ -74,7 +76,7 @@ class ShiftedPriors(_DrawnRows):
 
     def _split(self, corpus: Corpus, spec: SplitSpec) -> Split:
         target, prevalence, draw = spec["target"], spec["prevalence"], spec["draw"]
-        random = np.random.default_rng([draw, prevalence, self.targets.index(target)])
+        random = np.random.default_rng([draw, prevalence or 0, self.targets.index(target)])
         pools = self._target_pools(corpus, target, np.random.default_rng([draw, self.targets.index(target)]))
         text, test = (resampled(corpus, pool, prevalence, random) for pool in pools)
         transductive = spec["target_text"] == "test"
@@ -86,8 +88,8 @@ class ShiftedPriors(_DrawnRows):
             dev=dev,
             test=test,
             unlabelled=np.sort(text[n:]),
-            rule=f"target {target}, {prevalence} % {corpus.class_names[-1]}, draw {draw}, text of its "
-            f"{spec['target_text']} rows, {spec['target_labels']} labels",
+            rule=f"target {target}, {_prior(corpus, prevalence)}, draw {draw}, text of its {spec['target_text']} rows, "
+            f"{spec['target_labels']} labels",
             transductive=transductive,
         )
 
@@ -131,13 +133,45 @@ class FduShiftedPriors(ShiftedPriors):
         return np.flatnonzero(sources & (corpus.parts == "train")), np.flatnonzero(sources & (corpus.parts == "dev"))
 
     def _target_pools(self, corpus: Corpus, target: str, random: np.random.Generator) -> Sequence[np.ndarray]:
-        rows = np.flatnonzero(corpus.labelled & (corpus.domains == target))
-        half = cut(components(corpus)[rows], strata(corpus)[rows], np.array([0.5, 0.5]), random)
-        return rows[half == 0], rows[half == 1]
+        return _parted(corpus, np.flatnonzero(corpus.labelled & (corpus.domains == target)), (0.5, 0.5), random)
 
 
-def resampled(corpus: Corpus, rows: np.ndarray, prevalence: int, random: np.random.Generator) -> np.ndarray:
+@dataclass(frozen=True)
+class ThreeClasses(ShiftedPriors):
+    """On vader with neutral texts: targets with the class priors that they have, halved by each draw.
+
+    A tenth of the rows of the other domains is the dev set.
+    """
+
+    corpus: str = "vader-3"
+    targets: tuple[str, ...] = ("nyt", "tweets")
+    prevalences: tuple[Prevalence, ...] = (None,)
+
+    def _sources(self, corpus: Corpus, target: str) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.flatnonzero(corpus.domains != target)
+        train, dev = _parted(corpus, rows, (0.9, 0.1), np.random.default_rng(0))
+        return train, dev
+
+    def _target_pools(self, corpus: Corpus, target: str, random: np.random.Generator) -> Sequence[np.ndarray]:
+        return _parted(corpus, np.flatnonzero(corpus.domains == target), (0.5, 0.5), random)
+
+
+def _parted(
+    corpus: Corpus, rows: np.ndarray, shares: tuple[float, ...], random: np.random.Generator
+) -> list[np.ndarray]:
+    """Cut rows into parts, stratified, with groups and duplicates together."""
+    part = cut(components(corpus)[rows], strata(corpus)[rows], np.array(shares), random)
+    return [rows[part == number] for number in range(len(shares))]
+
+
+def _prior(corpus: Corpus, prevalence: Prevalence) -> str:
+    return "class prior as it is" if prevalence is None else f"{prevalence} % {corpus.class_names[-1]}"
+
+
+def resampled(corpus: Corpus, rows: np.ndarray, prevalence: Prevalence, random: np.random.Generator) -> np.ndarray:
     """Return as many of the rows as all prevalences allow, so many per cent of them of the last class."""
+    if prevalence is None:
+        return rows
     is_last = corpus.labels[rows] == corpus.class_names[-1]
     rarest, most = min(is_last.sum(), (~is_last).sum()), max(*PREVALENCES, prevalence, 100 - prevalence)
     n = int(100 * rarest / most)
@@ -190,4 +224,5 @@ SHIFTED: dict[str, Protocol] = {
     "priors-fdu": FduShiftedPriors(target_texts=("train",)),
     "target-labels": AmazonShiftedPriors(draws=10, target_texts=("train",), target_labels=(0, 5, 10, 20, 50, "all")),
     "few-labels": FewLabels(),
+    "three-classes": ThreeClasses(target_texts=("train",)),
 }

@@ -11,21 +11,23 @@ from typing import Any
 import numpy as np
 
 from multidomain.data.corpus import Corpus
+from multidomain.data.prior_shift import hidden_domains, shift_hidden_priors
 from multidomain.data.splits import Split, cross_validation
 from multidomain.errors import ConfigError, DataError, counted
 from multidomain.features.base import Documents
 from multidomain.methods.history import Epoch
-from multidomain.methods.registry import RECOMMENDED
+from multidomain.methods.registry import RECOMMENDED, method_entry
 from multidomain.metrics import Metric
 from multidomain.model.model import Model
 from multidomain.runs.choice import AutoChoice, Candidate
-from multidomain.runs.config import AutoSettings
+from multidomain.runs.config import AutoSettings, merged
 from multidomain.training.callbacks import Callback
 from multidomain.training.data import EncodedRows
-from multidomain.training.settings import Device, RunSettings, with_method
+from multidomain.training.settings import Device, RunSettings, checked_features, with_method
 from multidomain.training.train import fingerprints, resolved_device, suited_device, train_model
 
 _FEWEST_ROWS = 60  # with fewer, the comparison is too noisy
+_EARLIER_METHODS = ("fa-lr", RECOMMENDED, "man-nll")  # default of choices that may still be resumed
 
 
 class _OutOfTime(Exception):
@@ -73,8 +75,9 @@ def choose_method(
     """Return the method with the best cross-validated score by the metric of the run; ties go to the earlier one.
 
     The labelled training and dev rows are split into folds; test rows are never used. If the corpus has domains
-    without labels, the labels of each labelled domain are hidden in one of the folds, and the score there is weighted
-    by the number of unlabelled domains.
+    without labels, the labels of each labelled domain are hidden in one of the folds, its class prior is shifted there
+    (see `shift_hidden_priors`), and the score there is weighted by the number of unlabelled domains. Linear methods
+    read the n-grams of the recommended method, unless they or the run ask for others.
 
     Parameters
     ----------
@@ -85,7 +88,8 @@ def choose_method(
     on_candidate
         Called with each candidate as it finishes.
     """
-    folds = cross_validation(corpus, split, how.folds, settings.training.seed)
+    seed = settings.training.seed
+    folds = cross_validation(corpus, split, how.folds, seed)
     rows = np.concatenate([fold.test for fold in folds])
     if len(rows) < _FEWEST_ROWS:
         raise ConfigError(
@@ -93,7 +97,9 @@ def choose_method(
             "comparison is too noisy.",
             f"Name a method, such as {{method={RECOMMENDED}}}.",
         )
-    of_each = [with_method(settings, name, {}) for name in how.methods]
+    folds = shift_hidden_priors(corpus, split, folds, seed)
+    added = [_added_features(with_method(settings, name, {})) for name in how.methods]
+    of_each = [_with_features(settings, name, features) for name, features in zip(how.methods, added, strict=True)]
     for own in of_each:
         resolved_device(suited_device(own, device), own)  # fail before any method is tried
     documents = Documents(corpus.documents) if documents is None else documents
@@ -118,11 +124,44 @@ def choose_method(
         candidates.append(Candidate(own.entry.name, score, error, round(time.monotonic() - started, 1), metric))
         on_candidate(candidates[-1])
     best = max(range(len(candidates)), key=lambda i: candidates[i].accuracy or 0)
-    rule = f"{how.folds} folds of {counted(len(rows), 'labelled row')}"
-    if any(fold.labelled_domains(corpus) != split.labelled_domains(corpus) for fold in folds):
-        rule += ", each domain's labels hidden in one"
-    identity, _ = _identities(corpus, split, settings, how)
-    return AutoChoice(how.methods[best], tuple(candidates), rule, identity)
+    rule = f"{how.folds} folds of {counted(len(rows), 'labelled row')}{_about_hidden(corpus, split, folds, rows)}"
+    return AutoChoice(
+        how.methods[best], tuple(candidates), rule, _identities(corpus, split, settings, how)[0], added[best]
+    )
+
+
+def chosen_settings(settings: RunSettings, choice: AutoChoice) -> RunSettings:
+    """Return the settings of a run with the chosen method and the features that it was compared with."""
+    return _with_features(settings, choice.method, choice.features)
+
+
+def _with_features(settings: RunSettings, method: str, features: Mapping[str, Mapping[str, Any]]) -> RunSettings:
+    both = checked_features(merged(settings.features, features))
+    return with_method(settings, method, {}).model_copy(update={"features": both})
+
+
+def _added_features(settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """Return the n-gram settings of the recommended method that neither the method nor the run states.
+
+    Fewer n-grams would put a linear method at a disadvantage. Networks have the paper's; and a method that learns from
+    unlabelled text may need memory for each pair of n-grams.
+    """
+    best, own = method_entry(RECOMMENDED).requirements(), settings.requirements
+    if best.featurizer is None or own.featurizer != best.featurizer or own.in_epochs or own.unlabelled_text:
+        return {}
+    given = settings.features.get(best.featurizer, {})
+    added = {name: v for name, v in best.features.items() if name not in own.features and given.get(name) is None}
+    return RunSettings(features={best.featurizer: added}).model_dump(mode="json")["features"]
+
+
+def _about_hidden(corpus: Corpus, split: Split, folds: Sequence[Split], rows: np.ndarray) -> str:
+    """Say in how many domains labels were hidden and class priors shifted; `rows` are all that could be scored."""
+    hidden = {name for fold in folds for name in hidden_domains(corpus, split, fold)}
+    if not hidden:
+        return ""
+    shifted = set(corpus.domains[np.setdiff1d(rows, np.concatenate([fold.test for fold in folds]))])
+    about = f", with the class prior shifted in {len(shifted)} of {counted(len(hidden), 'domain')}" if shifted else ""
+    return f", each domain's labels hidden in one{about}"
 
 
 def is_choice_for(choice: AutoChoice, corpus: Corpus, split: Split, settings: RunSettings, how: AutoSettings) -> bool:
@@ -131,11 +170,12 @@ def is_choice_for(choice: AutoChoice, corpus: Corpus, split: Split, settings: Ru
 
 
 def _identities(corpus: Corpus, split: Split, settings: RunSettings, how: AutoSettings) -> list[str]:
-    """Return what a choice is for, as it is known now and as it was before settings were renamed."""
-    any_method = with_method(settings, how.methods[0], {})
+    """Return what a choice is for, as it is known now and as it was with earlier setting names and default methods."""
+    earlier = [] if "methods" in how.model_fields_set else [how.model_copy(update={"methods": _EARLIER_METHODS})]
     return [
-        hashlib.sha256((fingerprint + how.model_dump_json()).encode()).hexdigest()
-        for fingerprint in fingerprints(corpus, split, any_method)
+        hashlib.sha256((fingerprint + one.model_dump_json()).encode()).hexdigest()
+        for one in (how, *earlier)
+        for fingerprint in fingerprints(corpus, split, with_method(settings, one.methods[0], {}))
     ]
 
 

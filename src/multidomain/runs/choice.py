@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from multidomain.metrics import METRIC_NAMES, Metric
 
@@ -40,12 +41,15 @@ class AutoChoice:
         How scores were measured, for people.
     fingerprint
         Of data, split and settings that the choice is for.
+    features
+        Settings of featurizers that the chosen method was compared with, besides those of the run.
     """
 
     method: str
     candidates: tuple[Candidate, ...]
     rule: str
     fingerprint: str
+    features: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def reason(self) -> str:

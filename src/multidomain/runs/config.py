@@ -29,7 +29,9 @@ class AutoSettings(Settings):
     """How a method is chosen."""
 
     methods: tuple[str, ...] = Field(
-        ("fa-lr", RECOMMENDED, "man-nll"), min_length=2, description="methods that 'auto' compares"
+        (RECOMMENDED, "lr", "man-nll"),
+        min_length=2,
+        description="methods that 'auto' compares; the first is never dropped",
     )
     folds: int = Field(3, ge=2, description="folds of the cross-validation of 'auto'")
     budget: float = Field(10, gt=0, description="time budget of 'auto', minutes; slower methods are dropped")
@@ -122,9 +124,16 @@ class TrainConfig(Settings):
                 name = f"{{settings.{given[0]}=...}}" if path == ("settings",) else f"{{{given[0]}=...}}"
                 raise ConfigError(f"'{given[0]}' has no effect: {why}.", f"Leave out {name}.")
 
-    def with_method(self, name: str) -> Self:
-        """Return the config for training the chosen method, without settings that have no effect on it."""
-        given = {**self.model_dump(exclude_unset=True), "method": name}
+    def with_method(self, name: str, features: Mapping[str, Mapping[str, Any]] | None = None) -> Self:
+        """Return the config for training the chosen method, without settings that have no effect on it.
+
+        Parameters
+        ----------
+        features
+            Settings of featurizers that it was compared with, besides those of the config.
+        """
+        compared_with = {"features": features} if features else {}
+        given = merged({**self.model_dump(exclude_unset=True), "method": name}, compared_with)
         for outer, *inner in self.model_copy(update={"method": name}).idle():
             if not inner:
                 given.pop(outer, None)

@@ -139,7 +139,7 @@ def train(
             if not plan.folder.holds_model:  # an old model keeps its own until it is replaced
                 plan.folder.keep_choice(choice)
         on_choice(choice)
-        config = config.with_method(choice.method)
+        config = config.with_method(choice.method, choice.features)
         plan = Plan(config, plan.corpus, plan.split, plan.smoke)
         device = suited_device(plan.settings, device)
     result = run_in_folder(

@@ -158,7 +158,7 @@ def test_unknown_row_lists_what_there_is() -> None:
 
 def test_unknown_table() -> None:
     message = r"^There is no table 'tabel1'\. Did you mean 'table1'\? Valid: 'table1', 'table2', 'table3', "
-    studies = r"'priors', 'priors-fdu', 'target-labels', 'few-labels'\. "
+    studies = r"'priors', 'priors-fdu', 'three-classes', 'target-labels', 'few-labels'\. "
     with pytest.raises(ConfigError, match=message + studies + r"Or give the TOML file of a recipe of yours\.$"):
         load_recipe("tabel1")
 
@@ -210,7 +210,7 @@ def test_studies_have_a_protocol_and_unique_names(study: str) -> None:
 
 
 def test_rows_of_a_method_stand_in_tables_and_studies() -> None:
-    assert rows_of("majority") == ["priors shared/majority", "priors-fdu shared/majority"]
+    assert rows_of("majority") == [f"{study} shared/majority" for study in ("priors", "priors-fdu", "three-classes")]
     assert rows_of("sped")[:2] == ["table1 shared-private/SPED", "table2 shared-private/SPED"]
     assert "few-labels shared-private/SPED" in rows_of("sped")
 

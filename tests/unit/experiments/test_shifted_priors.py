@@ -22,6 +22,7 @@ from multidomain.experiments.shifted_priors import (
     FduShiftedPriors,
     FewLabels,
     ShiftedPriors,
+    ThreeClasses,
     resampled,
 )
 
@@ -247,6 +248,34 @@ def test_few_labels_draws_differ_and_more_labels_hold_the_fewer() -> None:
     }
     assert all(rows[2, draw] < rows[10, draw] for draw in (1, 2, 3))
     assert len({frozenset(rows[10, draw]) for draw in (1, 2, 3)}) == 3
+
+
+# --- three classes ------------------------------------------------------------------------------------
+
+
+def vader_like() -> Corpus:
+    """Two of the domains of vader-3, and one more; pairs of rows are equal texts."""
+    random = np.random.default_rng(0)
+    domains = np.repeat(["movies", "nyt", "tweets"], 60)
+    labels = random.choice(["negative", "neutral", "positive"], 180, p=[0.5, 0.3, 0.2]).astype(object)
+    labels[1::2] = labels[::2]
+    texts = np.array([f"text {row // 2}" for row in range(180)], dtype=object)
+    return Corpus(texts, labels, domains, name="vader-3")
+
+
+def test_three_classes_halves_the_target_and_keeps_its_prior() -> None:
+    corpus = vader_like()
+    for spec, split in splits(ThreeClasses(target_texts=("train",)), corpus):
+        target = spec["target"]
+        assert set(corpus.domains[split.test]) == set(corpus.domains[split.unlabelled]) == {target}
+        assert len(split.test) + len(split.unlabelled) == 60 and abs(len(split.test) - 30) <= 3
+        assert target not in set(corpus.domains[np.concatenate([split.train, split.dev])])
+        assert len(split.train) + len(split.dev) == 120 and len(split.dev) == pytest.approx(12, abs=4)
+        parts = [set(corpus.documents[rows]) for rows in (split.train, split.dev, split.test, split.unlabelled)]
+        assert sum(map(len, parts)) == len(set.union(*parts))  # duplicates are together
+        assert "class prior as it is" in split.rule
+    drawn = {tuple(split.test) for _, split in splits(ThreeClasses(target_texts=("train",)), corpus, target="nyt")}
+    assert len(drawn) == 3
 
 
 # --- the real data ------------------------------------------------------------------------------------

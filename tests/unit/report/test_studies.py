@@ -9,7 +9,7 @@ import pytest
 from study_records import DOMAINS, MAN, PREVALENCES, RECIPES, record, study
 
 from multidomain.errors import DataError
-from multidomain.experiments.records import Record, unpack
+from multidomain.experiments.records import Record, pack, unpack
 from multidomain.experiments.runner import Run, planned_runs
 from multidomain.report.tables.studies import StudyResults, StudyVariant, aggregate_study, gap_closed
 from multidomain.report.tables.study_cells import CellName, compare, prior_estimates
@@ -53,8 +53,8 @@ def test_scores_are_means_over_draws_then_cells(priors, train, system: str, draw
         assert found.cells(part) == pytest.approx(by_cell)
         assert found.mean(part) == pytest.approx(np.mean(list(by_cell.values())))
         at_25 = [value for (_, prevalence), value in by_cell.items() if prevalence == 25]
-        assert found.mean(part, 25) == pytest.approx(np.mean(at_25))
-        assert len(at_25) == 4 and found.mean(part, 25) != pytest.approx(found.mean(part))
+        assert found.mean_at(part, 25) == pytest.approx(np.mean(at_25))
+        assert len(at_25) == 4 and found.mean_at(part, 25) != pytest.approx(found.mean(part))
 
 
 def test_estimated_priors_are_compared_with_the_prevalence(priors) -> None:
@@ -257,6 +257,28 @@ def test_the_share_of_the_gap_that_labels_close(target_labels) -> None:
         shares.append((some - none) / (all_ - none))
     assert (found[20].low, found[20].high) == pytest.approx(tuple(np.quantile(shares, [0.025, 0.975])), abs=0.02)
     assert found[20].high - found[20].low > 0.04
+
+
+def test_with_all_labels_our_system_is_compared_with_lr(target_labels) -> None:
+    found = of("target-labels", target_labels).variants[0].with_all_labels
+    assert found is not None and len(found.cells) == 20 and all(cell.draws == 10 for cell in found.cells)
+    a, b = (accuracies(target_labels, system=system, target_labels="all") for system in ("SPED", "LR"))
+    assert found.mean("accuracy") == pytest.approx(a - b)
+    assert of("few-labels", []).variants == ()
+
+
+def test_the_error_of_a_prior_is_over_all_classes() -> None:
+    shares = {"negative": 0.5, "neutral": 0.3, "positive": 0.2}
+    low, high = ({name: share + margin for name, share in shares.items()} for margin in (-0.15, 0.15))
+    one = {
+        "target": "nyt",
+        "classes": list(shares),
+        "truth": {"nyt": pack(np.array([0] * 3 + [1] * 5 + [2] * 2))},
+        "class_priors": {"nyt": {"source": "estimate", "prior": shares, "low": low, "high": high}},
+    }
+    found = prior_estimates([one])
+    assert found is not None
+    assert found.error == pytest.approx(100 * (0.2 + 0.2 + 0) / 3) and found.covered == pytest.approx(100 / 3)
 
 
 def test_there_is_no_share_of_a_gap_that_is_not_there(target_labels) -> None:

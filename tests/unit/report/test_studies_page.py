@@ -79,7 +79,7 @@ def test_the_page_shows_the_figures(page, priors, train) -> None:
     assert table[""][11:] == ["prior error", "in 95 % interval"]
     for found in train.systems:
         means = [found.mean(part) for part in ("test", "macro_f1", "calibration_error")]
-        means += [found.mean("test", prevalence) for prevalence in PREVALENCES]
+        means += [found.mean_at("test", prevalence) for prevalence in PREVALENCES]
         assert table[found.row.system][2:11] == [str(found.draws), *(f"{mean:.2f}" for mean in means)]
     sped = prior_estimates(train.system(SPED).records)
     assert table["SPED"][11:] == [f"{sped.error:.2f}", f"{sped.covered:.0f} %"]

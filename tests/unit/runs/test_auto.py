@@ -26,13 +26,14 @@ import torch
 from multidomain.cli import main as cli
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
+from multidomain.data.prior_shift import shift_hidden_priors
 from multidomain.data.splits import Split, cross_validation, holdout_split
 from multidomain.errors import ConfigError
 from multidomain.methods.history import Epoch
-from multidomain.methods.registry import METHODS, RECOMMENDED, method_entry
+from multidomain.methods.registry import METHODS, RECOMMENDED, method_entry, register
 from multidomain.runs import auto as choosing
 from multidomain.runs import train as running
-from multidomain.runs.auto import choose_method, is_choice_for
+from multidomain.runs.auto import choose_method, chosen_settings, is_choice_for
 from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AutoSettings, TrainConfig, merged, template
 from multidomain.runs.folder import RunFolder
@@ -46,10 +47,14 @@ DEMO = load_corpus("demo").thinned(30)
 CORPUS = DEMO.select((DEMO.domains != "kitchen") | (np.arange(len(DEMO)) % 4 < 2))  # domains of different size
 SPLIT = holdout_split(CORPUS)
 TARGET = SPLIT.hide_labels(CORPUS, ["shoes"])
-SETTINGS = RunSettings(method="lr", features={"ngrams": {"max_features": 200}}, training={"seed": 5})
+NGRAMS = {"ngrams": {"max_features": 200, "ngram_range": (1, 2)}}
+SETTINGS = RunSettings(method="lr", features=NGRAMS, training={"seed": 5})
 TWO = AutoSettings(methods=("lr", "fa-lr"))
 GIVEN = {"data": "demo", "output": "runs/x"}
 CHOICE = AutoChoice("lr", (Candidate("fa-lr", 0.8, 0.01, 2.5), Candidate("lr", 0.9, 0.02, 1.5)), "3 folds", "abc")
+
+
+HIDDEN = "each domain's labels hidden in one"
 
 
 def outcome(choice: AutoChoice) -> list[Any]:
@@ -58,11 +63,15 @@ def outcome(choice: AutoChoice) -> list[Any]:
     return [choice.method, choice.rule, *tried]
 
 
+def folds_by_hand(corpus: Corpus, split: Split) -> list[Split]:
+    return shift_hidden_priors(corpus, split, cross_validation(corpus, split, 3, seed=5), seed=5)
+
+
 def counted_by_hand(corpus: Corpus, split: Split, method: str) -> tuple[float, float]:
     """Train every fold and count; a target counts like the mean of domains whose labels were hidden."""
     sources = {corpus.domains[i] for i in split.train}
     right: dict[tuple[str, bool], list[bool]] = {}
-    for fold in cross_validation(corpus, split, 3, seed=5):
+    for fold in folds_by_hand(corpus, split):
         model = train_model(corpus, fold, SETTINGS.model_copy(update={"method": method})).model
         shown = {corpus.domains[i] for i in fold.train}
         answers = model.predict(corpus.documents[fold.test], corpus.domains[fold.test])
@@ -106,7 +115,7 @@ def test_other_metrics_are_those_that_are_counted_by_hand(metric: Any, split: Sp
     choice = choose_method(CORPUS, split, settings, TWO)
     for candidate in choice.candidates:
         pairs: dict[tuple[str, bool], list[tuple[str, str]]] = {}
-        for fold in cross_validation(CORPUS, split, 3, seed=5):
+        for fold in folds_by_hand(CORPUS, split):
             model = train_model(CORPUS, fold, settings.model_copy(update={"method": candidate.method})).model
             shown = {CORPUS.domains[i] for i in fold.train}
             answers = model.predict(CORPUS.documents[fold.test], CORPUS.domains[fold.test])
@@ -261,18 +270,48 @@ def test_the_most_accurate_is_chosen_and_among_equals_the_earlier(
 
 
 def test_each_method_is_trained_as_the_run_but_with_its_own_defaults(monkeypatch: pytest.MonkeyPatch):
-    given = {"features": {"ngrams": {"max_features": 99}}, "training": {"seed": 5, "max_epochs": 2}}
+    given = {"features": NGRAMS, "training": {"seed": 5, "max_epochs": 2}}
     settings = RunSettings(method="man-nll", method_settings={"hidden": [8]}, **given)
-    _, trained = compete(monkeypatch, {"lr": 1, "mlp": 1}, settings=settings)
+    choice, trained = compete(monkeypatch, {"lr": 1, "mlp": 1}, settings=settings)
     assert trained == [RunSettings(method=method, **given) for method in ("lr", "mlp") for _ in range(3)]
+    assert choice.features == {}
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "read"),
+    [
+        ("lr", {}, ("tfidf", 500_000, (1, 3))),
+        ("fa-lr", {"weighting": "counts"}, ("counts", 500_000, (1, 3))),
+        ("svm", {"max_features": 99}, ("tfidf", 99, (1, 3))),
+        ("lr", {"ngram_range": (1, 1), "max_features": None}, ("tfidf", 500_000, (1, 1))),
+        ("sped", {}, ("tfidf", 500_000, (1, 3))),
+        ("mlp", {}, ("counts", 5000, (1, 2))),
+        ("msda", {}, ("tfidf", 5000, (1, 2))),
+    ],
+    ids=["lr", "weighting", "size", "range", "recommended", "network", "square in the n-grams"],
+)
+def test_linear_methods_read_the_n_grams_of_the_recommended_one(
+    method: str, given: dict[str, Any], read: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+):
+    settings = RunSettings(features={"ngrams": given})
+    choice, trained = compete(monkeypatch, {method: 1, "cnn": 0.5}, settings=settings)
+    assert [tuple(own.of_featurizer("ngrams").model_dump().values()) for own in trained[:3]] == [read] * 3
+    assert chosen_settings(settings, choice).complete() == trained[0].complete(), "trained as it was compared"
+    config = TrainConfig.parse_all({**GIVEN, "method": "auto", "features": {"ngrams": given}})
+    of_config = config.with_method(choice.method, choice.features)
+    assert of_config.run.complete() == trained[0].complete(), "from the command line as well"
+    assert json.loads(json.dumps(choice.features)) == choice.features
 
 
 @pytest.mark.parametrize(
     ("targets", "how"),
     [
         ([], "3 folds of 168 labelled rows"),
-        (["shoes"], "3 folds of 120 labelled rows, each domain's labels hidden in one"),
-        (["shoes", "kitchen"], "3 folds of 96 labelled rows, each domain's labels hidden in one"),
+        (["shoes"], f"3 folds of 120 labelled rows, {HIDDEN}, with the class prior shifted in 1 of 3 domains"),
+        (
+            ["shoes", "kitchen"],
+            f"3 folds of 96 labelled rows, {HIDDEN}, with the class prior shifted in 1 of 2 domains",
+        ),
         (["shoes", "kitchen", "books"], "3 folds of 48 labelled rows"),
     ],
 )
@@ -280,6 +319,79 @@ def test_the_rule_says_how_it_was_measured(targets: list[str], how: str, monkeyp
     monkeypatch.setattr(choosing, "_FEWEST_ROWS", 40)
     choice, _ = compete(monkeypatch, {"lr": 1, "fa-lr": 1}, split=SPLIT.hide_labels(CORPUS, targets))
     assert choice.rule == how
+
+
+def test_domains_too_small_to_be_resampled_are_not_said_to_be(monkeypatch: pytest.MonkeyPatch):
+    small = CORPUS.thinned(15)
+    split = holdout_split(small).hide_labels(small, ["shoes"])
+    choice = choose_method(small, split, SETTINGS, TWO)
+    assert choice.rule == f"3 folds of {len(split.train) + len(split.dev)} labelled rows, {HIDDEN}"
+
+
+def without_shift(corpus: Corpus, split: Split, folds: Sequence[Split], seed: int) -> list[Split]:
+    return list(folds)
+
+
+def test_a_method_that_takes_the_labelled_prior_for_granted_loses_where_priors_are_shifted(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    corpus = load_corpus("demo").thinned(60)
+    split = holdout_split(corpus).hide_labels(corpus, ["shoes"])
+    classes = corpus.class_names
+
+    def halves(rows: np.ndarray) -> np.ndarray:
+        """Perfect but for this: half of a domain's rows are of each class."""
+        answers = np.empty(len(rows), dtype=object)
+        for name in set(corpus.domains[rows]):
+            here = np.flatnonzero(corpus.domains[rows] == name)
+            by_class = here[np.argsort(corpus.labels[rows[here]].astype(str), kind="stable")]
+            answers[by_class] = np.repeat(classes, [len(here) // 2, len(here) - len(here) // 2])
+        return answers
+
+    def mostly_right(rows: np.ndarray) -> np.ndarray:
+        wrong = np.where(corpus.labels[rows] == classes[0], classes[1], classes[0])
+        return np.where(np.arange(len(rows)) % 33 == 0, wrong, corpus.labels[rows])
+
+    def train(_: Corpus, fold: Split, settings: RunSettings, **__: object) -> SimpleNamespace:
+        answer = {"lr": mostly_right, "fa-lr": halves}[settings.method]
+        return SimpleNamespace(
+            model=SimpleNamespace(classes=classes),
+            probabilities=lambda _, rows: (answer(rows)[:, None] == np.array(classes)).astype(float),
+        )
+
+    monkeypatch.setattr(choosing, "train_model", train)
+    assert choose_method(corpus, split, SETTINGS, TWO).method == "lr"
+    monkeypatch.setattr(choosing, "shift_hidden_priors", without_shift)
+    assert choose_method(corpus, split, SETTINGS, TWO).method == "fa-lr"
+
+
+def test_sped_aligned_to_the_labelled_prior_is_chosen_only_if_hidden_domains_have_that_prior(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Good words are more frequent in films, bad ones in pans: another prior, or just another way to write?"""
+    random = np.random.default_rng(0)
+    targets, rows = [f"target {i}" for i in range(6)], []
+    for domain, often in {"books": None, "films": "good", "pans": "bad", **dict.fromkeys(targets)}.items():
+        for i in range(10 if domain in targets else 200):
+            label, other = ("bad", "good") if i % 2 else ("good", "bad")
+            sides = [label if random.random() < 0.7 else other for _ in range(8)]
+            sides = [often if often and random.random() < 0.4 else side for side in sides]
+            words = [f"{side}{k}" for side, k in zip(sides, random.integers(0, 20, size=8), strict=True)]
+            rows.append((" ".join([*words, f"{domain}{i % 30}"]), label, domain))
+    corpus = Corpus(*map(list, zip(*rows, strict=True)))
+    split = holdout_split(corpus).hide_labels(corpus, targets)
+    register("aligned", "sped", paper="none", fixed={"class_priors": "labelled"})(method_entry("sped").method)
+    how, settings = AutoSettings(methods=("lr", "aligned")), RunSettings(features={"ngrams": {"ngram_range": (1, 1)}})
+    lr, aligned = (candidate.accuracy or 0 for candidate in choose_method(corpus, split, settings, how).candidates)
+    assert lr > aligned + 0.02
+    monkeypatch.setattr(choosing, "shift_hidden_priors", without_shift)
+    lr, aligned = (candidate.accuracy or 0 for candidate in choose_method(corpus, split, settings, how).candidates)
+    assert aligned > lr + 0.02
+
+
+def test_the_recommended_method_is_the_fallback():
+    """The first is never dropped, and logistic regression on all n-grams can be slow."""
+    assert AutoSettings().methods == (RECOMMENDED, "lr", "man-nll")
 
 
 def test_a_method_that_would_not_end_in_time_is_stopped_after_the_fold_that_shows_it(monkeypatch: pytest.MonkeyPatch):
@@ -388,6 +500,14 @@ def test_a_choice_is_for_the_same_only(monkeypatch: pytest.MonkeyPatch):
         assert not taken_up(settings=RunSettings(**{**SETTINGS.model_dump(), **other})), other
     for changed in ({"budget": 2}, {"folds": 2}, {"methods": ("lr", "mlp")}, {"methods": ("fa-lr", "lr")}):
         assert not taken_up(**changed), changed
+
+
+def test_a_choice_among_the_earlier_default_methods_is_still_taken_up():
+    earlier = AutoSettings(methods=("fa-lr", RECOMMENDED, "man-nll"))
+    old = replace(CHOICE, fingerprint=choosing._identities(CORPUS, SPLIT, SETTINGS, earlier)[0])
+    assert is_choice_for(old, CORPUS, SPLIT, SETTINGS, AutoSettings())
+    assert not is_choice_for(old, CORPUS, SPLIT, SETTINGS, AutoSettings(methods=AutoSettings().methods))
+    assert not is_choice_for(old, CORPUS, SPLIT, SETTINGS, AutoSettings(folds=2))
 
 
 def test_auto_is_a_method_with_settings_of_its_own():
@@ -543,7 +663,10 @@ def test_the_settings_that_are_kept_repeat_the_run_without_comparing(
 ):
     folder, _, _ = chosen
     kept = tomllib.loads((folder / "train.toml").read_text())
-    assert kept == {"data": "demo", "output": str(folder), "method": "fa-lr"}
+    ngrams = {"max_features": 500_000, "ngram_range": [1, 3]}  # those of the recommended method, as it was compared
+    assert kept == {"data": "demo", "output": str(folder), "method": "fa-lr", "features": {"ngrams": ngrams}}
+    choice = RunFolder(folder).choice()
+    assert choice and choice.features == {"ngrams": ngrams}
     code, out, err = run("train", "--config", folder / "train.toml", "-o", tmp_path / "again")
     assert code == 0, err
     assert "auto" not in out + err

@@ -188,7 +188,11 @@ def test_auto_compares_methods_and_trains_the_best(tmp_path: Path):
     best = max(choice.candidates, key=lambda candidate: candidate.accuracy or 0)
     assert choice.method == best.method == outcome.config.method == Model.load(tmp_path).method_name
     assert RunFolder(tmp_path).choice() == choice
-    assert read_config(tmp_path / "train.toml") == {"data": "demo", "output": str(tmp_path), "method": choice.method}
+    given = {"data": "demo", "output": str(tmp_path), "method": choice.method}
+    ngrams = {"max_features": 500_000, "ngram_range": [1, 3]}
+    assert read_config(tmp_path / "train.toml") == {**given, "features": {"ngrams": ngrams}}
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["settings"]["features"] == {"ngrams": {"weighting": "tfidf", **ngrams}}
     tried = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert of_the_run.count == len(tried) > 0
     assert while_compared.count > of_the_run.count, "two methods in two folds"
@@ -221,6 +225,22 @@ def test_a_run_that_has_ended_is_read_again_with_its_choice(tmp_path: Path, monk
     ):
         train(other, resume=True)
     assert RunFolder(tmp_path).choice() == first.choice
+
+
+def test_what_an_earlier_version_chose_is_trained_with_the_features_that_it_was_compared_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its choice says nothing of features: the method had its own defaults."""
+    planned = plan(tmp_path, **TWO)
+    monkeypatch.setattr(running, "is_choice_for", lambda *_: True)
+    RunFolder(tmp_path).keep_choice(OTHER)
+    old = json.loads((tmp_path / "choice.json").read_text())
+    del old["features"]
+    (tmp_path / "choice.json").write_text(json.dumps(old))
+    train(planned, resume=True)
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    expected = {"weighting": "tfidf", "max_features": 5000, "ngram_range": [1, 2]}
+    assert metrics["settings"]["features"] == {"ngrams": expected}
 
 
 @pytest.mark.parametrize("left", ["{", json.dumps({"method": "lr"}), "of other data"])

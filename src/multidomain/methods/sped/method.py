@@ -101,7 +101,6 @@ class _Solution:
             self.bias * scale[:, None] + biases,
         )
 
-
     def moved(self, biases: Mapping[int, np.ndarray]) -> _Solution:
         """Return the same weights with something added to the biases of some domains."""
         bias = self.bias.copy()

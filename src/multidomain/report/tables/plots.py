@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from multidomain.errors import ConfigError
 from multidomain.report.tables.layout import variant_title
 from multidomain.report.tables.studies import StudyResults
-from multidomain.report.tables.study_layout import prevalences
+from multidomain.report.tables.study_layout import drawn_prevalences
 from multidomain.report.tables.types import SystemResult, TableResults, VariantResults
 
 if TYPE_CHECKING:
@@ -75,16 +75,17 @@ def plot_study(study: StudyResults, kind: str = "svg") -> bytes | None:
     variant = next((found for found in study.variants if found.target_text == "train"), None)
     found = [variant.system(name) for name in PLOTTED] if variant and study.labels is None else []
     systems = [system for system in found if system and system.is_complete]
-    if not systems:
+    drawn = drawn_prevalences(systems)
+    if not drawn:
         return None
     with _matplotlib() as figure_type:
         figure = figure_type(figsize=(6.2, 4.4), layout="constrained")
         axis = figure.subplots()
         axis.grid(axis="y", color=GRID, linewidth=0.6)
         for system in systems:
-            accuracies = {prevalence: system.mean("test", prevalence) for prevalence in prevalences([system])}
-            axis.plot(list(accuracies), list(accuracies.values()), PLOTTED[system.row.name], label=system.row.system)
-        axis.set_xticks(prevalences(systems))
+            accuracies = [system.mean_at("test", prevalence) for prevalence in drawn]
+            axis.plot(drawn, accuracies, PLOTTED[system.row.name], label=system.row.system)
+        axis.set_xticks(drawn)
         axis.set_xlabel("positive rows of the target, %")
         axis.set_ylabel("accuracy, %")
         axis.set_title(study.title, fontsize=10, loc="left")

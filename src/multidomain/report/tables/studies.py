@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class StudyVariant:
         Each system minus plain LR, where it has the same runs.
     self_training
         SPED minus SPED without self-training.
+    with_all_labels
+        SPED minus plain LR where the target has all its labels, in a study of the number of labels.
     """
 
     target_text: str | None
@@ -50,6 +52,7 @@ class StudyVariant:
     missing: tuple[str, ...]
     against_baseline: tuple[Comparison, ...] = ()
     self_training: Comparison | None = None
+    with_all_labels: Comparison | None = None
 
     def system(self, name: str) -> StudySystem | None:
         """Return a system by the name of its row, if it has runs."""
@@ -84,7 +87,7 @@ def aggregate_study(study: str, recipe: Recipe, records: Sequence[Record]) -> St
     counting = sort_out(study, recipe, records)
     kinds = dict.fromkeys(kind for row in recipe.rows for kind in row_variants(recipe, row))
     labels = _number_of_labels(recipe)
-    variants = [_variant(recipe, kind, counting, compares=labels is None) for kind in kinds]
+    variants = [_variant(recipe, kind, counting, labels) for kind in kinds]
     found = [*counting.used, *(record for lacking in counting.incomplete for record in lacking.records)]
     return StudyResults(
         name=study,
@@ -96,23 +99,23 @@ def aggregate_study(study: str, recipe: Recipe, records: Sequence[Record]) -> St
     )
 
 
-def _variant(recipe: Recipe, kind: Variant, counting: TableRecords, compares: bool) -> StudyVariant:
+def _variant(recipe: Recipe, kind: Variant, counting: TableRecords, labels: str | None) -> StudyVariant:
     found = [_system(recipe, row, kind, counting) for row in recipe.rows]
     systems = tuple(system for system in found if system.records)
     if all(system.is_borrowed for system in systems):  # they stand under the text that they ran with
         systems = ()
     variant = StudyVariant(kind.target_text, systems, tuple(system.row.name for system in found if not system.records))
-    baseline = variant.system(BASELINE)
-    if not compares:
+    baseline, ours, without = (variant.system(name) for name in (BASELINE, OURS, WITHOUT_SELF_TRAINING))
+    if labels == "target_labels" and ours and baseline:
+        everything = compare(*(system.only(target_labels="all") for system in (ours, baseline)))
+        return replace(variant, with_all_labels=everything)
+    if labels:
         return variant
     against = [compare(system, baseline) for system in systems if baseline and system is not baseline]
-    ours, without = variant.system(OURS), variant.system(WITHOUT_SELF_TRAINING)
-    return StudyVariant(
-        variant.target_text,
-        systems,
-        variant.missing,
-        tuple(comparison for comparison in against if comparison),
-        compare(ours, without) if ours and without else None,
+    return replace(
+        variant,
+        against_baseline=tuple(comparison for comparison in against if comparison),
+        self_training=compare(ours, without) if ours and without else None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from multidomain.errors import DataError
 from multidomain.experiments.recipes import Row
 from multidomain.experiments.records import Record, unpack
+from multidomain.experiments.shifted_priors import Prevalence
 from multidomain.experiments.significance import Interval, paired_macro_f1, paired_test
 from multidomain.metrics import domain_mean
 
@@ -18,13 +19,18 @@ Part: TypeAlias = Literal["test", "macro_f1", "calibration_error"]
 
 
 class CellName(NamedTuple):
-    """A target, and the per cent of its rows that are of the positive class."""
+    """A target, and the per cent of its rows that are of the last class; None if it has its own class prior."""
 
     target: str
-    prevalence: int
+    prevalence: Prevalence
 
     def __str__(self) -> str:
-        return f"{self.target} {self.prevalence} %"
+        return self.target if self.prevalence is None else f"{self.target} {shown_prevalence(self.prevalence)}"
+
+
+def shown_prevalence(prevalence: Prevalence) -> str:
+    """Return the heading of a prevalence."""
+    return "own prior" if prevalence is None else f"{prevalence} %"
 
 
 @dataclass(frozen=True)
@@ -66,11 +72,20 @@ class StudySystem:
         groups = self.grouped("target", "prevalence")
         return {CellName(*names): score(records, part) for names, records in groups.items()}
 
-    def mean(self, part: Part, prevalence: int | None = None) -> float | None:
-        """Return the mean over cells, of one prevalence or all; None without any."""
-        cells = self.cells(part).items()
-        values = [value for cell, value in cells if prevalence in (None, cell.prevalence)]
+    def mean(self, part: Part) -> float | None:
+        """Return the mean over cells; None without any."""
+        values = list(self.cells(part).values())
         return float(np.mean(values)) if values else None
+
+    def mean_at(self, part: Part, prevalence: Prevalence) -> float | None:
+        """Return the mean over the cells of one prevalence; None without any."""
+        values = [value for cell, value in self.cells(part).items() if cell.prevalence == prevalence]
+        return float(np.mean(values)) if values else None
+
+    def only(self, **values: Any) -> StudySystem:
+        """Return the same system with the runs that have some values."""
+        records = [r for r in self.records if all(r[name] == value for name, value in values.items())]
+        return replace(self, records=tuple(records))
 
 
 def score(records: Sequence[Record], part: Part) -> float:
@@ -85,9 +100,9 @@ class PriorEstimates:
     Attributes
     ----------
     error
-        Mean absolute error of the positive class, in points.
+        Mean absolute error of the share of a class, in points.
     covered
-        Per cent of the 95 % intervals that hold the true prevalence.
+        Per cent of the 95 % intervals that hold the true share.
     """
 
     error: float
@@ -95,15 +110,17 @@ class PriorEstimates:
 
 
 def prior_estimates(records: Sequence[Record]) -> PriorEstimates | None:
-    """Compare the estimated priors of targets with the prevalence that was drawn; None if none was estimated."""
+    """Compare the estimated priors of targets with the class shares of their test rows; None if none was estimated."""
     errors, covered = [], []
     for record in records:
         found = record["class_priors"].get(record["target"])
         if found is None or found["source"] != "estimate":
             continue
-        positive, true = record["classes"][-1], record["prevalence"] / 100
-        errors.append(100 * abs(found["prior"][positive] - true))
-        covered.append(found["low"][positive] <= true <= found["high"][positive])
+        truth = unpack(record["truth"][record["target"]])
+        for code, name in enumerate(record["classes"]):
+            true = float((truth == code).mean())
+            errors.append(100 * abs(found["prior"][name] - true))
+            covered.append(found["low"][name] <= true <= found["high"][name])
     return PriorEstimates(float(np.mean(errors)), 100 * float(np.mean(covered))) if errors else None
 
 

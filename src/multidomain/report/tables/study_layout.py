@@ -13,6 +13,7 @@ from multidomain.report.tables.study_cells import (
     Comparison,
     StudySystem,
     prior_estimates,
+    shown_prevalence,
 )
 
 MARGIN = 0.5
@@ -34,8 +35,8 @@ def scores_grid(variant: StudyVariant) -> Grid:
         "macro-F1": _column(systems, lambda system: system.mean("macro_f1")),
         "calibration error": _column(systems, lambda system: system.mean("calibration_error"), lower_is_better=True),
         **{
-            f"{prevalence} %": _column(systems, lambda system, p=prevalence: system.mean("test", p))
-            for prevalence in prevalences(systems)
+            shown_prevalence(prevalence): _column(systems, lambda system, p=prevalence: system.mean_at("test", p))
+            for prevalence in drawn_prevalences(systems)
         },
         "prior error": [Cell(NONE if prior is None else f"{prior.error:.2f}") for prior in priors],
         "in 95 % interval": [Cell(NONE if prior is None else f"{prior.covered:.0f} %") for prior in priors],
@@ -72,8 +73,8 @@ def cells_grid(system: StudySystem, against: Comparison | None) -> Grid:
         return f"{accuracies[cell]:.2f}" + (f" ({differences[cell]:+.2f})" if cell in differences else "")
 
     columns = {"target": [Cell(target) for target in targets]}
-    for prevalence in prevalences([system]):
-        columns[f"{prevalence} %"] = [Cell(text(CellName(target, prevalence))) for target in targets]
+    for prevalence in dict.fromkeys(cell.prevalence for cell in accuracies):
+        columns[shown_prevalence(prevalence)] = [Cell(text(CellName(target, prevalence))) for target in targets]
     return Grid(tuple(columns), 1, _rows(columns))
 
 
@@ -105,9 +106,9 @@ def gap_grid(variant: StudyVariant) -> Grid | None:
     return Grid(tuple(columns), 2, _rows(columns))
 
 
-def prevalences(systems: Sequence[StudySystem]) -> list[int]:
-    """Return the prevalences of all runs, in ascending order."""
-    return sorted({record["prevalence"] for system in systems for record in system.records})
+def drawn_prevalences(systems: Sequence[StudySystem]) -> list[int]:
+    """Return the prevalences that some runs were resampled to, in ascending order."""
+    return sorted({record["prevalence"] for system in systems for record in system.records} - {None})
 
 
 def _names(systems: Sequence[StudySystem]) -> dict[str, list[Cell]]:

@@ -20,11 +20,12 @@ HEADING = "Domains without labels"
 
 INTRODUCTION = f"""\
 Our own experiments, made by `multidomain reproduce priors` and likewise. A target has no label, or a few, and its \
-class prior is resampled: its unlabelled text and its test rows both have the same share of positive rows, the \
-prevalence. Selection uses the dev sets of the sources. A *cell* is a target and a prevalence; figures of a cell are \
-means over draws of its rows, means are over cells. All scores are in per cent, differences in points.
+class prior is resampled (but for the three classes of vader): its unlabelled text and its test rows both have the \
+same share of positive rows, the prevalence. Selection uses the dev sets of the sources. A *cell* is a target and a \
+prevalence; figures of a cell are means over draws of its rows, means are over cells. All scores are in per cent, \
+differences in points.
 
-- **prior error**: mean absolute error of the estimated share of positive rows; **in 95 % interval**: how often its \
+- **prior error**: mean absolute error of the estimated share of a class; **in 95 % interval**: how often its \
 interval has the true one. Of systems that estimate it.
 - **worst cell**: the lowest difference of a cell.
 - **below**: cells in which the 95 % interval of the difference is entirely more than {MARGIN} points below; for \
@@ -101,6 +102,12 @@ def _labels(variant: StudyVariant, name: str) -> list[str]:
             "over draws and targets):"
         )
         parts += [said, grid_markdown(shares)]
+    if variant.with_all_labels:
+        said = (
+            f"Labels in every domain, and class priors that differ: {OURS} minus {BASELINE} where the target has all "
+            "labels of its text:"
+        )
+        parts += [said, grid_markdown(comparison_grid([variant.with_all_labels], MARGIN))]
     return parts
 
 
