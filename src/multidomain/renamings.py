@@ -26,6 +26,9 @@ METHOD_SETTINGS = {"sped": {"trust": "pseudo_label_weight"}}  # of a method
 REPLACED = {"sped": {"match_shares": "is now 'class_priors': labelled in place of true, estimate in place of false."}}
 """Settings of a method that gave way to others, and what to say to a user. A saved model does without them."""
 
+ADDED = ("D_norm", "lam_epochs", "class_priors")
+"""Settings of networks that older checkpoints do not know."""
+
 ESTIMATOR = {"features": "weighting"}  # parameters of MultiDomainClassifier
 
 FEATURIZERS = {"bags": "ngrams", "words": "sequences", "joined": "concat"}  # in a saved model
@@ -66,6 +69,11 @@ def method_settings_renamed(method: str, settings: Mapping[str, Any]) -> dict[st
 def without_replaced(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a method without those that gave way to others."""
     return {name: value for name, value in settings.items() if name not in REPLACED.get(method, {})}
+
+
+def without_added(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a method without those that were added later, if they are at their defaults."""
+    return {name: value for name, value in settings.items() if name not in ADDED or value != defaults[name]}
 
 
 def estimator_renamed(params: Mapping[str, Any]) -> dict[str, Any]:

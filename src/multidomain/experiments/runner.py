@@ -29,6 +29,7 @@ from multidomain.errors import ConfigError, WorkerError
 from multidomain.experiments.protocols import SplitSpec
 from multidomain.experiments.recipes import Recipe, Row, load_recipe, table_name
 from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records, records_file
+from multidomain.features.base import Documents
 from multidomain.files import lock
 from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1
 from multidomain.model.storage import is_model_folder
@@ -255,7 +256,8 @@ def execute(run: Run, work: Path) -> Record:
         saved = {"members": [{"folder": str(folder)} for folder in members]}
         settings = settings.model_copy(update={"method_settings": saved})
     began, began_cpu = time.monotonic(), time.process_time()
-    scored = train_and_score(corpus, split, settings, device="cpu", checkpoint_path=checkpoint)
+    documents = _documents(recipe.experiment.corpus, run.smoke)
+    scored = train_and_score(corpus, split, settings, device="cpu", checkpoint_path=checkpoint, documents=documents)
     seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
     history = scored.trained.history
     if any(run.row in recipe.members_of(row) for row in recipe.rows):
@@ -289,6 +291,12 @@ def _kept_model(run: Run, corpus: Corpus, work: Path) -> Path:
 def _corpus(name: str, smoke: bool) -> Corpus:
     corpus = load_corpus(name)
     return corpus.thinned(_SMOKE_ROWS) if smoke else corpus
+
+
+@cache
+def _documents(name: str, smoke: bool) -> Documents:
+    """Return the documents of a corpus, which the runs of a process analyse once."""
+    return Documents(_corpus(name, smoke).documents)
 
 
 def _scores(scored: Scored, corpus: Corpus, split: Split) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Requirements:
     input_dimension
         Dimension of a network's initial input vectors; 0 if it has none.
     calibrated
-        Its logits are calibrated already, so no temperature is fitted.
+        Its logits are calibrated already, and aligned to class priors, so no temperature or bias is fitted.
     members
         Members of an ensemble, each with a `method` and its `settings`, or with the `folder` of a saved model.
     """
@@ -130,13 +130,15 @@ class Method(nn.Module, ABC):
 
     settings_type: ClassVar[type[Settings]]
     inverse_temperature: Tensor
+    class_bias: Tensor
 
     def __init__(self, task: Task, settings: Settings):
         super().__init__()
         self.task = task
         self.settings = settings
         # Of unknown domains first, then of each domain.
-        self.register_buffer("inverse_temperature", torch.ones(1 + len(task.domains)))
+        for name, value in self._uncalibrated().items():
+            self.register_buffer(name, value)
 
     @classmethod
     def requirements(cls, settings: Any) -> Requirements:
@@ -155,19 +157,25 @@ class Method(nn.Module, ABC):
         """
 
     def calibrated_logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        """Return class logits divided by the temperature of the domain: their softmax are calibrated probabilities."""
-        return self.logits(x, d) * self._inverse_temperature_of(d)
+        """Return calibrated class logits: divided by the temperature of the domain, and aligned to its class prior."""
+        return self._with_calibration(self.logits(x, d), d)
 
     def calibrated_logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
-        """Return `logits_of_views` divided by the temperature of the domain."""
-        return self.logits_of_views(shared, private, d) * self._inverse_temperature_of(d)
+        """Return `logits_of_views`, calibrated."""
+        return self._with_calibration(self.logits_of_views(shared, private, d), d)
 
-    def _inverse_temperature_of(self, d: int | None) -> Tensor:
-        return self.inverse_temperature[0 if d is None else 1 + d]
+    def _with_calibration(self, logits: Tensor, d: int | None) -> Tensor:
+        code = 0 if d is None else 1 + d
+        return logits * self.inverse_temperature[code] + self.class_bias[code]
+
+    def _uncalibrated(self) -> dict[str, Tensor]:
+        copies = 1 + len(self.task.domains)
+        return {"inverse_temperature": torch.ones(copies), "class_bias": torch.zeros(copies, self.task.n_classes)}
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *others: Any) -> None:
-        """Load weights; those saved before there were temperatures have none."""
-        state_dict.setdefault(f"{prefix}inverse_temperature", torch.ones(1 + len(self.task.domains)))
+        """Load weights; those saved before there were temperatures or biases of domains have none."""
+        for name, value in self._uncalibrated().items():
+            state_dict.setdefault(f"{prefix}{name}", value)
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:

@@ -163,6 +163,7 @@ class Ensemble(Method):
             ensemble = cls(task, EnsembleSettings(members=described))
         ensemble.members = nn.ModuleList(methods)
         ensemble.inverse_temperature = torch.ones(1 + len(domains))
+        ensemble.class_bias = torch.zeros(1 + len(domains), ensemble.task.n_classes)
         return ensemble
 
     def fit(self, data: TrainingData, context: FitContext) -> History:

@@ -19,13 +19,13 @@ from multidomain.data.named.cache import cache_folder
 from multidomain.data.splits import Split
 from multidomain.errors import ConfigError, Note
 from multidomain.features.base import FEATURIZERS, Documents
-from multidomain.methods.base import FitContext, GradientMethod
+from multidomain.methods.base import FitContext, GradientMethod, Method
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
-from multidomain.model.calibration import set_temperatures
+from multidomain.model.calibration import align_to_priors, set_temperatures
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
-from multidomain.renamings import config_with_old_names
+from multidomain.renamings import config_with_old_names, without_added
 from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import Checkpoint
 from multidomain.training.data import EncodedRows, training_data
@@ -165,6 +165,7 @@ class _Training:
         if not asks_for.calibrated:
             assert data.dev.y is not None
             set_temperatures(method, data.dev.x, data.dev.y, data.dev.d)
+            _align(method, data, history)
         return Trained(model, history, encoded, tuple(self.notes.so_far))
 
     def _train_members(self, settings: RunSettings, device: Device, checkpoint_path: Path | None) -> Trained:
@@ -186,6 +187,15 @@ class _Training:
         model = join_models(settings.entry.name, models)
         encoded = EncodedRows(model.features, self.documents, self.rows, len(self.corpus))
         return Trained(model, History(chosen=chosen), encoded, tuple(self.notes.so_far))
+
+
+def _align(method: Method, data: TrainingData, history: History) -> None:
+    """Align the predictions to the class priors that the method has estimated."""
+    names = data.task.domains
+    priors = {names.index(name): found for name, found in history.class_priors.items()}
+    text = data.text.select(np.isin(data.text.d, list(priors)))
+    shares = {d: np.array([found.prior[str(c)] for c in data.classes]) for d, found in priors.items()}
+    align_to_priors(method, text.x, text.d, shares, {d: found.certainty for d, found in priors.items()})
 
 
 _NO_DEV_SET = Note(
@@ -239,6 +249,8 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
     A checkpoint of another run is not resumed.
     """
     complete = settings.complete()
+    defaults = settings.entry.settings({}).model_dump(mode="json")
+    complete["method_settings"] = without_added(complete["method_settings"], defaults)
     if settings.objective == ObjectiveSettings():  # a checkpoint may be older than these settings
         del complete["objective"]
     both = {name: settings.of_featurizer(name).model_dump(mode="json") for name in ("ngrams", "sequences")}

@@ -75,24 +75,10 @@ class CAN(MAN):
 
     def D_input(self, f_s: Tensor, x: SparseBatch) -> tuple[Tensor, Tensor | None]:
         p = self._class_probabilities(f_s.detach(), x)  # (mini-batches, B, K)
-        weight = 1 + (p * p.clamp_min(1e-12).log()).sum(dim=-1).exp() if self.settings.entropy else None
+        weight = self._row_weight(p)
+        if self.settings.entropy:
+            confident = 1 + (p * p.clamp_min(1e-12).log()).sum(dim=-1).exp()
+            weight = confident if weight is None else weight * confident
         if self.settings.conditioning == "concat":
             return torch.cat([f_s, p], dim=-1), weight
         return (f_s.unsqueeze(-1) * p.unsqueeze(-2)).flatten(-2), weight
-
-    def _class_probabilities(self, f_s: Tensor, x: SparseBatch) -> Tensor:
-        """What C predicts for mini-batches of all domains, ordered by draw, then by domain."""
-        with torch.no_grad(), self.C.frozen():
-            parts = [f_s] if self.F_d is None else [f_s, self._private_features_of_text(x, f_s.shape[:2])]
-            return self.C(torch.cat(parts, dim=-1)).softmax(dim=-1)
-
-    def _private_features_of_text(self, x: SparseBatch, shape: torch.Size) -> Tensor:
-        """Private features of mini-batches of all domains; zero where a domain has no labels."""
-        assert self.F_d is not None
-        (n_mini_batches, B), N = shape, len(self.task.domains)
-        times = n_mini_batches // N
-        blocks = [draw * N + d for d in self.task.labelled for draw in range(times)]
-        own = self.F_d(x.blocks(blocks, B)).unflatten(1, (times, B))  # (labelled, times, B, size)
-        f_d = own.new_zeros(times, N, B, own.shape[-1])
-        f_d[:, list(self.task.labelled)] = own.transpose(0, 1)
-        return f_d.flatten(0, 1)

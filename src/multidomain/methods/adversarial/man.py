@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import torch
@@ -9,9 +10,13 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.optim import Adam
 
+from multidomain.methods.adversarial.class_priors import class_weights, unlabelled_text
 from multidomain.methods.adversarial.network import NetworkMethod, descend
 from multidomain.methods.adversarial.settings import ExtractorSettings, Widths
-from multidomain.methods.base import Requirements, Stream, check_labels_everywhere, unseen_domain_error
+from multidomain.methods.base import FitContext, Requirements, Stream, check_labels_everywhere, unseen_domain_error
+from multidomain.methods.data import TrainingData
+from multidomain.methods.history import History
+from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
 from multidomain.methods.registry import register
 from multidomain.methods.task import Task
 from multidomain.nn.heads import Head
@@ -21,7 +26,7 @@ from multidomain.objectives.domain import OBJECTIVES
 from multidomain.objectives.label import J_C
 
 _PAPER = "Chen and Cardie 2018, Multinomial Adversarial Networks for Multi-Domain Text Classification"
-_NO_ADVERSARY: dict[str, Any] = {"paper": _PAPER, "unused": ("lam", "k", "warm_up")}
+_NO_ADVERSARY: dict[str, Any] = {"paper": _PAPER, "unused": ("D_norm", "lam", "lam_epochs", "k", "warm_up")}
 
 WARM_UP_ITERATIONS = 25  # of the first epoch
 WARM_UP_UPDATES = 100  # of D, in place of k
@@ -37,16 +42,27 @@ class MANSettings(ExtractorSettings):
     private_hidden: Widths | None = Field(None, description="widths of F_d's hidden layers; by default as 'hidden'")
     shared_size: int = Field(128, ge=1, description="number of shared features")
     private_size: int = Field(64, ge=1, description="number of private features")
-    norm: Norm = Field("all-domains", description="rows that are normalised together: all-domains or per-domain")
+    norm: Norm = Field(
+        "all-domains", description="rows that C and D normalise together: all-domains, per-domain or none"
+    )
+    D_norm: Norm | None = Field(None, description="the same for D; by default as 'norm'")
     lam: float = Field(0.05, ge=0, description="weight of the adversary")
+    lam_epochs: int = Field(0, ge=0, description="epochs over which the weight grows from 0; 0: constant")
     k: int = Field(5, ge=1, description="steps of D per step of the rest")
     lr: float = Field(1e-4, gt=0, description="learning rate")
     warm_up: bool = Field(False, description="more steps of D at the start of training and of each epoch")
+    class_priors: ClassPriors | None = Field(
+        None,
+        description="class priors of domains without labels: estimate, labelled, or given; the adversary then compares "
+        "domains under one class prior, and predictions are aligned. By default neither",
+    )
 
     @model_validator(mode="after")
     def _adversary_needs_shared_features(self) -> Self:
         if self.adversary and self.category == "domain-specific":
             raise ValueError("a domain-specific model has no shared features for an adversary")
+        if self.class_priors is not None and self.extractor_entry.extractor.featurizer != "ngrams":
+            raise ValueError(f"class priors are estimated from n-grams, which '{self.extractor}' does not read")
         return self
 
     @property
@@ -58,6 +74,10 @@ class MANSettings(ExtractorSettings):
     def has_private(self) -> bool:
         """Tell whether there are private features."""
         return self.category != "shared"
+
+    def lam_in(self, epoch: int) -> float:
+        """Return the weight of the adversary in an epoch, counted from 0."""
+        return self.lam * min(epoch / self.lam_epochs, 1.0) if self.lam_epochs else self.lam
 
     def of_private(self) -> Self:
         """Return the settings of the private extractors."""
@@ -123,6 +143,8 @@ class MAN(NetworkMethod):
 
     Departures
     ----------
+    ``class_priors`` is not in the paper: rows count in J_D and J_Fs as much as brings every domain to the class prior
+    of the labelled rows (see `class_weights`), by the classes that C predicts. ``lam_epochs`` neither.
     Batch norm in C and D takes its statistics over all domains' mini-batches together (``norm``), since
     within one domain's it blinds D. F_s runs once for all k updates of D, during which it does not change.
     ``warm_up`` is in the authors' code and not in the paper: 100 updates of D in place of k in the first
@@ -152,7 +174,8 @@ class MAN(NetworkMethod):
         self.C = Head(size, task.n_classes, s.dropout, s.norm)
         # With a single domain there is nothing to adapt: D would have one class.
         has_adversary = s.adversary and N > 1
-        self.D = Head(self.D_input_size(s.shared_size), N, s.dropout, s.norm) if has_adversary else None
+        self.D = Head(self.D_input_size(s.shared_size), N, s.dropout, s.D_norm or s.norm) if has_adversary else None
+        self.class_weight: Tensor | None = None  # in D's objectives, shape (domains, classes); None: all 1
         if s.adversary:
             objective = OBJECTIVES[s.adversary]
             self.J_D, self.J_Fs = objective.J_D, objective.J_Fs
@@ -163,6 +186,15 @@ class MAN(NetworkMethod):
         return settings.requirements(
             shared=settings.has_shared, private=settings.has_private, unlabelled_text=has_adversary
         )
+
+    def fit(self, data: TrainingData, context: FitContext) -> History:
+        how = self.settings.class_priors
+        if how is None:
+            return super().fit(data, context)
+        priors = resolved_priors(how, data, unlabelled_text(data))
+        self.class_weight = class_weights(data, priors).to(self.inverse_temperature)
+        history = super().fit(data, context)
+        return replace(history, class_priors=described(priors, how, data))
 
     def start_training(self) -> None:
         self.start_optimisers(self.settings.lr, [self.C])
@@ -184,7 +216,7 @@ class MAN(NetworkMethod):
             with self.D.frozen():
                 read, weight = self.D_input(f_s_of_text, text)
                 j_Fs = self.J_Fs(self.D(read), weight)
-            loss = loss + self.settings.lam * j_Fs
+            loss = loss + self.settings.lam_in(epoch) * j_Fs
             log["J_Fs"] = j_Fs.detach()
         self.descend(loss)  # line 21
         return log
@@ -206,6 +238,33 @@ class MAN(NetworkMethod):
     def _updates_of_D(self, epoch: int, i: int) -> int:
         warming = self.settings.warm_up and (i == 0 or (epoch == 0 and i < WARM_UP_ITERATIONS))
         return WARM_UP_UPDATES if warming else self.settings.k
+
+    def D_input(self, f_s: Tensor, x: SparseBatch) -> tuple[Tensor, Tensor | None]:
+        return f_s, None if self.class_weight is None else self._row_weight(self._class_probabilities(f_s.detach(), x))
+
+    def _row_weight(self, p: Tensor) -> Tensor | None:
+        """Return how much rows count in D's objectives, given class probabilities of shape (mini-batches, B, K)."""
+        if self.class_weight is None:
+            return None
+        weight = torch.einsum("tdbk,dk->tdb", p.unflatten(0, (-1, len(self.class_weight))), self.class_weight)
+        return (weight / weight.mean(dim=-1, keepdim=True)).flatten(0, 1)
+
+    def _class_probabilities(self, f_s: Tensor, x: SparseBatch) -> Tensor:
+        """What C predicts for mini-batches of all domains, ordered by draw, then by domain."""
+        with torch.no_grad(), self.C.frozen():
+            parts = [f_s] if self.F_d is None else [f_s, self._private_features_of_text(x, f_s.shape[:2])]
+            return self.C(torch.cat(parts, dim=-1)).softmax(dim=-1)
+
+    def _private_features_of_text(self, x: SparseBatch, shape: torch.Size) -> Tensor:
+        """Private features of mini-batches of all domains; zero where a domain has no labels."""
+        assert self.F_d is not None
+        (n_mini_batches, B), N = shape, len(self.task.domains)
+        times = n_mini_batches // N
+        blocks = [draw * N + d for d in self.task.labelled for draw in range(times)]
+        own = self.F_d(x.blocks(blocks, B)).unflatten(1, (times, B))  # (labelled, times, B, size)
+        f_d = own.new_zeros(times, N, B, own.shape[-1])
+        f_d[:, list(self.task.labelled)] = own.transpose(0, 1)
+        return f_d.flatten(0, 1)
 
     def _f_s(self, x: SparseBatch, mini_batches: int) -> Tensor:
         """Shared features of mini-batches: (mini_batches, B, shared_size)."""

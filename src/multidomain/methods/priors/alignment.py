@@ -34,6 +34,12 @@ def align_to_prior(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return matched
 
 
+def prior_bias(logits: np.ndarray, shares: np.ndarray, certainty: float) -> np.ndarray:
+    """Return the biases of the classes that align logits to a class prior, in proportion to its certainty."""
+    added = (align_to_prior(logits, shares) - logits)[0]
+    return certainty * (added - added.mean())
+
+
 def align_predictions(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Return logits of which each class is the most probable one for a given share of the rows, up to ties.
 

@@ -17,7 +17,7 @@ from multidomain.methods.base import FitContext, Method, Requirements
 from multidomain.methods.calibration import Calibration, calibrate_domains
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
-from multidomain.methods.priors.alignment import align_predictions, align_to_prior, predicted_shares
+from multidomain.methods.priors.alignment import align_predictions, predicted_shares, prior_bias
 from multidomain.methods.priors.estimate import PriorEstimate, labelled_prior
 from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
 from multidomain.methods.registry import RECOMMENDED, register
@@ -265,11 +265,12 @@ class SPED(Method):
 
     def _aligned(self, model: _Solution, text: _BothViews, priors: Mapping[int, PriorEstimate]) -> _Solution:
         """Return a model whose logits follow the class prior of each domain, as far as it is certain."""
-        moved = {}
-        for d, estimate in priors.items():
-            logits = model.scores(text.select(text.d == d))
-            moved[d] = estimate.certainty * (align_to_prior(logits, estimate.prior) - logits)[0]
-        return model.moved(moved)
+        return model.moved(
+            {
+                d: prior_bias(model.scores(text.select(text.d == d)), estimate.prior, estimate.certainty)
+                for d, estimate in priors.items()
+            }
+        )
 
     def _with_shares(self, model: _Solution, text: _BothViews, shares: Mapping[int, np.ndarray]) -> _Solution:
         """Return a model that predicts each class for a given share of the text of a domain."""
