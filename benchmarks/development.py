@@ -108,6 +108,7 @@ def main(
     ngram_range: Annotated[str | None, typer.Option(metavar="SHORTEST,LONGEST")] = None,
     max_length: int | None = None,
     max_epochs: int = 30,
+    batch_size: int = 8,
     seeds: str = "11",
     on: str = "run0",
 ) -> None:
@@ -122,7 +123,7 @@ def main(
                 "ngrams": given(weighting=weighting, max_features=max_features, ngram_range=ngram_range),
                 "sequences": given(max_length=max_length),
             },
-            training=TrainingSettings(seed=seed, max_epochs=max_epochs),
+            training=TrainingSettings(seed=seed, max_epochs=max_epochs, batch_size=batch_size),
         )
         identity = {"place": spec, "data": corpus.content_hash(), "config": run.complete()}
         record = next((past for past in read_records(RESULTS) if is_of(past, identity)), None)

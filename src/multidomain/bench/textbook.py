@@ -42,7 +42,7 @@ class TextbookMAN:
         self.F_s = None if man.F_s is None else _textbook(man.F_s, 0)
         self.F_d = [] if man.F_d is None else [_textbook(man.F_d, i) for i in range(man.F_d.copies)]
         self.C = TextbookHead(man.C, s.norm)
-        self.D = None if man.D is None else TextbookHead(man.D, s.norm)
+        self.D = None if man.D is None else TextbookHead(man.D, s.D_norm or s.norm)
         main = nn.ModuleList([module for module in (self.F_s, *self.F_d, self.C) if module is not None])
         self.optimiser = torch.optim.Adam(main.parameters(), lr=s.lr)
         if self.D is not None:
@@ -50,7 +50,7 @@ class TextbookMAN:
 
     def state_like(self, man: MAN) -> dict[str, Tensor]:
         """Return the weights under the names and in the shapes of a `MAN`."""
-        state: dict[str, Tensor] = {"inverse_temperature": man.inverse_temperature}
+        state: dict[str, Tensor] = {"inverse_temperature": man.inverse_temperature, "class_bias": man.class_bias}
         for name, networks in (("F_s", [self.F_s] if self.F_s else []), ("F_d", self.F_d)):
             cnns = [network for network in networks if isinstance(network, TextbookCNN)]
             perceptrons = [network for network in networks if isinstance(network, nn.Sequential)]
