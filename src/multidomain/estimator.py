@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 from rich.console import Console
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -28,7 +28,7 @@ from multidomain.errors import ConfigError, DataError, ModelError, quoted, warn
 from multidomain.features.ngrams import NgramFeaturizer
 from multidomain.features.settings import SECTIONS
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, write_sealed
-from multidomain.methods.history import Epoch, History
+from multidomain.methods.history import History
 from multidomain.methods.registry import RECOMMENDED, method_entry
 from multidomain.model.model import Model
 from multidomain.model.settings import UnknownDomain
@@ -276,9 +276,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
             setattr(estimator, name, np.array(array["values"], dtype=array["dtype"]))
         if estimator.model_.features.vocabulary is None:
             estimator.n_features_in_ = estimator.model_.features.n_inputs
-        epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
-        estimator.history_ = History(**{**content["history"], "epochs": epochs})
-        estimator.n_iter_ = len(epochs)
+        estimator.history_ = TypeAdapter(History).validate_python(content["history"])
+        estimator.n_iter_ = len(estimator.history_.epochs)
         return estimator
 
     def __sklearn_tags__(self) -> Any:

@@ -53,4 +53,5 @@ def evaluate_command(
     if unlabelled:
         out.print(unlabelled_table(unlabelled, scores))
         for domain in unlabelled:
-            out.print(domain.verdict, soft_wrap=True)
+            if domain.doubts:
+                out.print(domain.verdict, soft_wrap=True)

@@ -61,12 +61,12 @@ def division_table(found: ToLabel) -> Table:
     """How the rows are divided between domains, and why."""
     title = "divided by expected gain: sum of 1 - margin over the rows without a label, / (1 + labels / 100)"
     table = Table("domain", title=title, title_justify="left")
-    for heading in ("labels", "rows without", "mean confidence", "expected gain", "to label"):
+    for heading in ("labels", "unlabelled rows", "mean confidence", "expected gain", "to label"):
         table.add_column(heading, justify="right")
     for share in found.domains:
         table.add_row(
             share.domain,
-            {0: "none", None: "some"}.get(share.labels, f"{share.labels:,}"),
+            "some" if share.labels is None else f"{share.labels:,}" if share.labels else "none",
             f"{share.candidates:,}",
             f"{100 * share.confidence:.1f} %",
             f"{100 * share.gain:.1f} %",

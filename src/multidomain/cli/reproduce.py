@@ -20,8 +20,8 @@ def reproduce_command(
     table: Annotated[
         str,
         typer.Argument(
-            help="table1, table2 or table3 of the paper; priors, priors-fdu, target-labels or few-labels, on domains "
-            "without labels or with a few; or the TOML file of a recipe of your own."
+            help="table1, table2 or table3 of the paper; priors, priors-fdu, three-classes, target-labels or "
+            "few-labels, on domains without labels or with a few; or the TOML file of a recipe of your own."
         ),
     ],
     only: Annotated[

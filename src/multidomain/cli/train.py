@@ -125,7 +125,8 @@ def _show_outcome(outcome: TrainOutcome, plan: Plan) -> None:
     if result.unlabelled:
         out.print(render.unlabelled_table(result.unlabelled))
         for domain in result.unlabelled:
-            out.print(domain.verdict, soft_wrap=True)
+            if not domain.doubts:  # which were noted
+                out.print(domain.verdict, soft_wrap=True)
     if result.invariance or config.run.requirements.shared_features:
         for line in render.invariance_lines(result.invariance_before, result.invariance):
             out.print(line, soft_wrap=True)

@@ -133,7 +133,8 @@ class Corpus:
         weights = checked_weights(self.weights, self.where)
         check_some_weight(weights, np.array([label is not None for label in self.labels], dtype=bool), self.name)
         labels = self.labels.copy()
-        labels[weights == 0] = None
+        scored = np.zeros(len(self), dtype=bool) if self.parts is None else np.isin(self.parts, ("dev", "test"))
+        labels[(weights == 0) & ~scored] = None
         self._set("weights", weights)
         self._set("labels", labels)
 

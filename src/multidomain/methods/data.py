@@ -61,3 +61,8 @@ class TrainingData:
     dev: Examples
     text_has_label: np.ndarray
     words: tuple[str, ...] | None = None
+
+    @property
+    def text_without_labels(self) -> Examples:
+        """Return the text of the domains that have no labels at all."""
+        return self.text.select(~np.isin(self.text.d, self.task.labelled))

@@ -16,6 +16,7 @@ from multidomain.model.model import Model
 
 _FEW_LABELS = 100  # at which a further label of a domain is expected to gain half as much as its first
 _POOL = 2000  # the most uncertain rows of a domain, which are compared pair by pair
+_COMPARED = 1000  # of them at most are chosen so; then uncertainty decides
 _CHUNK = 1024  # rows whose similarities are in memory at once
 
 
@@ -120,10 +121,13 @@ def _picked(
     features = NgramFeaturizer("tfidf", max_features=50_000, ngram_range=(1, 1)).fit(corpus.documents)
     picked = []
     for i, size in zip(here, sizes, strict=True):
-        uncertain = i[np.argsort(-uncertainty(p[i]), kind="stable")[: max(_POOL, 2 * size)]]
+        uncertain = i[np.argsort(-uncertainty(p[i]), kind="stable")]
+        pool = uncertain[:_POOL]
         known = np.flatnonzero(corpus.labelled & (corpus.domains == corpus.domains[rows[i[0]]]))
-        x, labelled = (features.transform(corpus.documents[which]) for which in (rows[uncertain], known))
-        picked.append(uncertain[choose(p[uncertain], x, size, labelled)])
+        x, labelled = (features.transform(corpus.documents[which]) for which in (rows[pool], known))
+        compared = pool[choose(p[pool], x, min(size, _COMPARED), labelled)]
+        others = uncertain[~np.isin(uncertain, compared)]
+        picked.append(np.concatenate([compared, others[: size - len(compared)]]))
     return picked
 
 

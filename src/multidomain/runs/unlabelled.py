@@ -86,7 +86,7 @@ class UnlabelledDomain:
         had = "no labels" if not self.labels else f"{self.labels} labels"
         if self.doubts:
             return f"'{self.domain}' had {had}, and {' and '.join(self.doubts)}: check its predictions before use."
-        return f"'{self.domain}' had {had}; nothing speaks against its predictions, but only labels can confirm them."
+        return f"'{self.domain}' had {had}; there are no warning signs, but only labels can confirm its predictions."
 
     @property
     def note(self) -> Note | None:
@@ -95,7 +95,7 @@ class UnlabelledDomain:
             return None
         return Note(
             self.verdict,
-            f"Label about {WORTH_LABELLING} of its rows: 'multidomain label-next' picks those that are worth most.",
+            f"Label about {WORTH_LABELLING} of its rows: 'multidomain label-next' picks the most informative ones.",
             kind="uncertain-domain",
         )
 
@@ -106,8 +106,7 @@ def unlabelled_domains(trained: Trained, corpus: Corpus, split: Split) -> list[U
     without = [name for name in model.domains if name not in model.labelled_domains]
     if not priors and without and model.requirements.featurizer == "ngrams":
         data = training_data(corpus, split, model.features, trained.encoded)
-        text = data.text.select(~np.isin(data.text.d, data.task.labelled))
-        priors = described(resolved_priors("estimate", data, text), "estimate", data)
+        priors = described(resolved_priors("estimate", data, data.text_without_labels), "estimate", data)
     names = [name for name in model.domains if name in priors or name in without]
     return [_described(trained, corpus, split, name, priors.get(name)) for name in names]
 

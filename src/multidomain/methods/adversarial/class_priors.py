@@ -8,22 +8,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multidomain.methods.data import Examples, TrainingData
+from multidomain.methods.data import TrainingData
 from multidomain.methods.priors.estimate import PriorEstimate, labelled_prior
 
-
-def unlabelled_text(data: TrainingData) -> Examples:
-    """Return the text of the domains without labels."""
-    return data.text.select(~np.isin(data.text.d, data.task.labelled))
+_MOST = 5.0
 
 
-def class_weights(data: TrainingData, priors: Mapping[int, PriorEstimate]) -> Tensor:
+def prior_ratios(data: TrainingData, priors: Mapping[int, PriorEstimate]) -> Tensor:
     r"""Return how much a row of each class counts in each domain, so that all domains have the labelled class prior.
 
     .. math:: w_d(c) = \left( \frac{\pi(c)}{\pi_d(c)} \right)^{\kappa_d}
 
-    with the certainty :math:`\kappa_d` of the prior of a domain without labels, and 1 where it has labels. Features
-    that make domains with other class priors look alike cannot tell the classes apart in all of them.
+    with the certainty :math:`\kappa_d` of the prior of a domain without labels, and 1 where it has labels; within 1/5
+    and 5, and 1 for a class that a labelled domain does not have. Features that make domains with other class priors
+    look alike cannot tell the classes apart in all of them.
 
     Returns
     -------
@@ -36,10 +34,13 @@ def class_weights(data: TrainingData, priors: Mapping[int, PriorEstimate]) -> Te
     ICML 2019.
     """
     K = data.task.n_classes
-    usual = labelled_prior(data.labelled, K)
-    weights = np.ones((len(data.task.domains), K))
+    common = labelled_prior(data.labelled, K)
+    ratios = np.ones((len(data.task.domains), K))
     for d in data.task.labelled:
-        weights[d] = usual / labelled_prior(data.labelled.select(data.labelled.d == d), K)
+        own = data.labelled.select(data.labelled.d == d)
+        assert own.y is not None
+        present = np.isin(np.arange(K), own.y)
+        ratios[d] = np.where(present, common / labelled_prior(own, K), 1.0)
     for d, estimate in priors.items():
-        weights[d] = (usual / estimate.prior) ** estimate.certainty
-    return torch.from_numpy(weights).float()
+        ratios[d] = (common / estimate.prior) ** estimate.certainty
+    return torch.from_numpy(ratios.clip(1 / _MOST, _MOST)).float()

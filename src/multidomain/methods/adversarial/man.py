@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.optim import Adam
 
-from multidomain.methods.adversarial.class_priors import class_weights, unlabelled_text
+from multidomain.methods.adversarial.class_priors import prior_ratios
 from multidomain.methods.adversarial.network import NetworkMethod, descend
 from multidomain.methods.adversarial.settings import ExtractorSettings, Widths
 from multidomain.methods.base import FitContext, Requirements, Stream, check_labels_everywhere, unseen_domain_error
@@ -58,7 +58,7 @@ class MANSettings(ExtractorSettings):
     )
 
     @model_validator(mode="after")
-    def _adversary_needs_shared_features(self) -> Self:
+    def _parts_fit(self) -> Self:
         if self.adversary and self.category == "domain-specific":
             raise ValueError("a domain-specific model has no shared features for an adversary")
         if self.class_priors is not None and self.extractor_entry.extractor.featurizer != "ngrams":
@@ -144,7 +144,7 @@ class MAN(NetworkMethod):
     Departures
     ----------
     ``class_priors`` is not in the paper: rows count in J_D and J_Fs as much as brings every domain to the class prior
-    of the labelled rows (see `class_weights`), by the classes that C predicts. ``lam_epochs`` neither.
+    of the labelled rows (see `prior_ratios`), by the classes that C predicts. Nor is ``lam_epochs``.
     Batch norm in C and D takes its statistics over all domains' mini-batches together (``norm``), since
     within one domain's it blinds D. F_s runs once for all k updates of D, during which it does not change.
     ``warm_up`` is in the authors' code and not in the paper: 100 updates of D in place of k in the first
@@ -175,7 +175,7 @@ class MAN(NetworkMethod):
         # With a single domain there is nothing to adapt: D would have one class.
         has_adversary = s.adversary and N > 1
         self.D = Head(self.D_input_size(s.shared_size), N, s.dropout, s.D_norm or s.norm) if has_adversary else None
-        self.class_weight: Tensor | None = None  # in D's objectives, shape (domains, classes); None: all 1
+        self.prior_ratio: Tensor | None = None  # in D's objectives, shape (domains, classes); None: all 1
         if s.adversary:
             objective = OBJECTIVES[s.adversary]
             self.J_D, self.J_Fs = objective.J_D, objective.J_Fs
@@ -184,15 +184,17 @@ class MAN(NetworkMethod):
     def requirements(cls, settings: MANSettings) -> Requirements:
         has_adversary = settings.adversary is not None
         return settings.requirements(
-            shared=settings.has_shared, private=settings.has_private, unlabelled_text=has_adversary
+            shared=settings.has_shared,
+            private=settings.has_private,
+            unlabelled_text=has_adversary or settings.class_priors is not None,
         )
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         how = self.settings.class_priors
         if how is None:
             return super().fit(data, context)
-        priors = resolved_priors(how, data, unlabelled_text(data))
-        self.class_weight = class_weights(data, priors).to(self.inverse_temperature)
+        priors = resolved_priors(how, data, data.text_without_labels)
+        self.prior_ratio = prior_ratios(data, priors).to(self.inverse_temperature)
         history = super().fit(data, context)
         return replace(history, class_priors=described(priors, how, data))
 
@@ -240,13 +242,13 @@ class MAN(NetworkMethod):
         return WARM_UP_UPDATES if warming else self.settings.k
 
     def D_input(self, f_s: Tensor, x: SparseBatch) -> tuple[Tensor, Tensor | None]:
-        return f_s, None if self.class_weight is None else self._row_weight(self._class_probabilities(f_s.detach(), x))
+        return f_s, None if self.prior_ratio is None else self._row_weight(self._class_probabilities(f_s.detach(), x))
 
     def _row_weight(self, p: Tensor) -> Tensor | None:
         """Return how much rows count in D's objectives, given class probabilities of shape (mini-batches, B, K)."""
-        if self.class_weight is None:
+        if self.prior_ratio is None:
             return None
-        weight = torch.einsum("tdbk,dk->tdb", p.unflatten(0, (-1, len(self.class_weight))), self.class_weight)
+        weight = torch.einsum("tdbk,dk->tdb", p.unflatten(0, (-1, len(self.prior_ratio))), self.prior_ratio)
         return (weight / weight.mean(dim=-1, keepdim=True)).flatten(0, 1)
 
     def _class_probabilities(self, f_s: Tensor, x: SparseBatch) -> Tensor:

@@ -56,15 +56,15 @@ class PriorEstimate:
     labels: int = 0
 
 
-def labelled_prior(rows: Examples, n_classes: int) -> np.ndarray:
-    """Return the shares of the classes among labelled rows; none is 0."""
+def labelled_prior(rows: Examples, n_classes: int, *, weighted: bool = False) -> np.ndarray:
+    """Return the shares of the classes among labelled rows, each counted once or by its weight; none is 0."""
     assert rows.y is not None
-    shares = np.bincount(rows.y, rows.weight, minlength=n_classes)
+    shares = np.bincount(rows.y, rows.weight if weighted else None, minlength=n_classes)
     shares = (shares / shares.sum()).clip(LEAST)
     return shares / shares.sum()
 
 
-def estimate_priors(labelled: Examples, text: Examples, n_classes: int, seed: int = 0) -> dict[int, PriorEstimate]:
+def estimate_priors(labelled: Examples, text: Examples, n_classes: int) -> dict[int, PriorEstimate]:
     r"""Estimate the class prior of each domain that has text.
 
     Let :math:`\delta` be how far the log-odds of a class are from those of the labelled prior. Two things tell of it:
@@ -82,12 +82,11 @@ def estimate_priors(labelled: Examples, text: Examples, n_classes: int, seed: in
     logistic distribution. With the labels of the domain itself, if it has some, this gives a posterior. Where the two
     contradict each other, the errors of both are increased until they agree (Birge 1932). The result is the mean of
     the share, where :math:`\delta` stays within :math:`\pm \log 9`: assuming a prior that is too extreme costs more
-    than one that is too even. The interval has no such bound.
+    than one that is too even. With labels of the domain itself there is no such bound.
     """
     assert labelled.y is not None
-    random = np.random.default_rng(seed)
-    if len(labelled) > _MOST_ROWS:
-        labelled = labelled.select(np.sort(random.choice(len(labelled), _MOST_ROWS, replace=False)))
+    random = np.random.default_rng(0)
+    labelled = labelled.select(_sampled(labelled.d, np.unique(text.d), random))
     usual = labelled_prior(labelled, n_classes)
     held_out = list(_held_out(labelled, n_classes, random))
     if not held_out:
@@ -103,8 +102,20 @@ def estimate_priors(labelled: Examples, text: Examples, n_classes: int, seed: in
         own_logits = calibration.logits(scorer.scores(scorer.features(own.x)))
         of_class = [_posterior(seen, c, usual[c], errors, own_logits, own.y == c) for c in range(n_classes)]
         means, low, high, certainty = np.array(of_class).T
-        estimates[int(d)] = PriorEstimate(means / means.sum(), low, high, float(certainty.mean()), len(own))
+        prior = means / means.sum()
+        low, high = np.minimum(low, prior), np.maximum(high, prior)
+        estimates[int(d)] = PriorEstimate(prior, low, high, float(certainty.mean()), len(own))
     return estimates
+
+
+def _sampled(d: np.ndarray, kept: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return at most 20,000 rows, at random; those of some domains are all kept."""
+    keep = np.isin(d, kept)
+    others = np.flatnonzero(~keep)
+    most = max(_MOST_ROWS - int(keep.sum()), 0)
+    if len(others) > most:
+        others = random.choice(others, most, replace=False)
+    return np.sort(np.concatenate([np.flatnonzero(keep), others]))
 
 
 class _Scorer:
@@ -290,7 +301,7 @@ def _posterior(
         log_density += log_expit(own_odds).sum(axis=1)
     density = softmax(log_density)
     low, high = np.interp([0.025, 0.975], np.cumsum(density), share)
-    cautious = np.abs(offsets) <= _CAUTIOUS
+    cautious = np.abs(offsets) <= (_WIDEST if len(own) else _CAUTIOUS)
     estimate = float(density[cautious] @ share[cautious] / density[cautious].sum())
     certainty = 1 - _variance(density, offsets) / _UNCERTAIN
     return estimate, float(low), float(high), max(certainty, 0.0)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import PlainValidator
 
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.methods.data import Examples, TrainingData
@@ -18,26 +18,40 @@ from multidomain.methods.priors.estimate import PriorEstimate, estimate_priors, 
 _OFF = 0.02  # how far given shares may be from a sum of 1
 
 
-def _from_text(value: Any) -> Any:
-    """Read a mapping that is given as JSON, as on the command line."""
+def _checked(value: Any) -> Any:
+    """Check priors; a mapping may be given as JSON, as on the command line, and names need not be strings."""
+    if value in ("estimate", "labelled"):
+        return value
+    expected = 'expected estimate, labelled, or shares from 0 to 1: {"DOMAIN": {"CLASS": SHARE, ...}, ...}'
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
-            return json.loads(value)
+            value = json.loads(value)
         except ValueError:
-            raise ValueError("is not JSON") from None
-    return value
+            raise ValueError(f"is not JSON; {expected}") from None
+    try:
+        priors = {
+            str(domain): {str(name): float(share) for name, share in shares.items()} for domain, shares in value.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(expected) from None
+    if not priors or not all(0 <= share <= 1 for shares in priors.values() for share in shares.values()):
+        raise ValueError(expected)
+    return priors
 
 
-Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 ClassPriors: TypeAlias = Annotated[
-    Literal["estimate", "labelled"] | dict[str, dict[str, Share]], BeforeValidator(_from_text)
+    Literal["estimate", "labelled"] | dict[str, dict[str, float]], PlainValidator(_checked)
 ]
 
 
 def resolved_priors(how: ClassPriors, data: TrainingData, text: Examples) -> dict[int, PriorEstimate]:
     """Return the class prior of each domain that has some text; where none is given, it is estimated."""
-    given = {} if isinstance(how, str) else _given(how, data)
     wanted = [int(d) for d in np.unique(text.d)]
+    given = {} if isinstance(how, str) else _given(how, data)
+    for d in given.keys() - set(wanted):
+        raise ConfigError(
+            f"'class_priors' gives one of '{data.task.domains[d]}', whose labels tell it.", "Leave that domain out."
+        )
     if how == "labelled":
         usual = labelled_prior(data.labelled, data.task.n_classes)
         return {d: _known(usual) for d in wanted}

@@ -200,7 +200,7 @@ class SPED(Method):
         text = self._rows(unlabelled)
         model = self._aligned(self._calibrated(solution, dev, data.dev), text, priors)
         shares = predicted_shares(model.scores(text), text.d)
-        usual = labelled_prior(data.labelled, K)
+        usual = labelled_prior(data.labelled, K, weighted=True)
         everything = labelled + text
         certainty = np.array([priors[d].certainty if d in priors else 0.0 for d in range(len(self.task.domains))])
         trust = s.pseudo_label_weight * certainty[text.d]

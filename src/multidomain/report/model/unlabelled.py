@@ -30,7 +30,7 @@ def unlabelled_section(run: ModelFolder) -> Html:
         out.append(
             paragraphs(
                 f"The way out is a few labels: multidomain label-next RUN FILE -n {WORTH_LABELLING} names the rows "
-                "that are worth most."
+                "that are most informative."
             )
         )
     return joined(out)

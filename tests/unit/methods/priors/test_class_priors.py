@@ -49,6 +49,7 @@ def test_a_given_prior_is_taken_and_the_others_are_estimated():
     [
         ({"nytt": {"good": 1.0}}, r"'class_priors' names the domain 'nytt'\. Did you mean 'nyt'\?"),
         ({"nyt": {"god": 1.0}}, r"'class_priors' of 'nyt' name the class 'god'\. Did you mean 'good'\?"),
+        ({"books": {"good": 0.9, "bad": 0.1}}, r"gives one of 'books', whose labels tell it\. Leave that domain out"),
         ({"nyt": {"good": 0.9, "bad": 0.9}}, r"'class_priors' of 'nyt' add up to 1\.8\. Give shares that add up to 1"),
     ],
 )
@@ -56,6 +57,18 @@ def test_priors_that_cannot_be_are_refused(how: Any, message: str):
     given, text = data()
     with pytest.raises(ConfigError, match=message):
         resolved_priors(how, given, text)
+
+
+@pytest.mark.parametrize("value", ["estimated", {"nyt": 0.5}, {"nyt": {"good": 1.5}}, {"nyt": {"good": "much"}}, {}, 3])
+def test_what_is_expected_is_said(value: Any):
+    expected = r"'class_priors': expected estimate, labelled, or shares from 0 to 1: \{\"DOMAIN\": \{\"CLASS\": SHARE"
+    with pytest.raises(ConfigError, match=expected):
+        method_entry("sped").settings({"class_priors": value})
+
+
+def test_names_need_not_be_strings():
+    settings = method_entry("sped").settings({"class_priors": {7: {0: 0.85, 1: 0.15}}})
+    assert settings.class_priors == {"7": {"0": 0.85, "1": 0.15}}
 
 
 def test_a_mapping_may_be_json():

@@ -127,6 +127,41 @@ def test_the_same_rows_give_the_same_estimate():
     np.testing.assert_array_equal(first.prior, second.prior)
 
 
-def test_the_labelled_prior_counts_weights_and_rules_nothing_out():
-    rows = Examples(csr_matrix(np.eye(3)), np.zeros(3, int), np.array([0, 0, 1]), np.array([1.0, 1.0, 2.0]))
-    np.testing.assert_allclose(labelled_prior(rows, 3), [0.5, 0.5, 1e-4], atol=1e-4)
+def test_the_labelled_prior_rules_nothing_out():
+    rows = Examples(csr_matrix(np.ones((3, 1))), np.zeros(3, int), np.array([0, 0, 1]), np.array([1.0, 1.0, 2.0]))
+    np.testing.assert_allclose(labelled_prior(rows, 3), [2 / 3, 1 / 3, 1e-4], atol=1e-4)
+    np.testing.assert_allclose(labelled_prior(rows, 3, weighted=True), [0.5, 0.5, 1e-4], atol=1e-4)
+
+
+def test_weights_of_classes_leave_the_estimate_where_it_is():
+    """They say how much an error costs, not how frequent a class is."""
+    uneven = joined([rows_of(d, 0.2, 400) for d in range(3)])
+    balanced = replace(uneven, weight=np.where(uneven.y == 1, 2.5, 0.625))
+    text = without_labels(rows_of(3, 0.2, 600))
+    plain, weighted = (estimate_priors(rows, text, 2)[3].prior[1] for rows in (uneven, balanced))
+    assert weighted == pytest.approx(plain, abs=0.05) and weighted < 0.35
+
+
+@pytest.mark.parametrize("n_labels", [0, 60, 400])
+def test_an_estimate_lies_within_its_interval(n_labels: int):
+    target = rows_of(3, 0.97, 1000)
+    rows = joined([SOURCES, target.select(np.arange(n_labels))])
+    found = estimate_priors(rows, without_labels(target.select(np.arange(n_labels, 1000))), 2)[3]
+    assert (found.low <= found.prior).all() and (found.prior <= found.high).all()
+    if n_labels:
+        assert found.prior[1] > 0.94
+
+
+def test_few_labels_of_a_domain_count_among_many_of_others(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("multidomain.methods.priors.estimate._MOST_ROWS", 300)
+    target = rows_of(3, 0.8, 460)
+    rows = joined([SOURCES, target.select(np.arange(60))])
+    assert estimate_priors(rows, without_labels(target.select(np.arange(60, 460))), 2)[3].labels == 60
+
+
+def test_a_class_that_a_labelled_domain_does_not_have():
+    one_class = rows_of(2, 0.5, 400)
+    one_class = one_class.select(one_class.y == 1)
+    rows = joined([SOURCES.select(SOURCES.d < 2), one_class])
+    found = estimate_priors(rows, without_labels(rows_of(3, 0.3, 600)), 2)[3]
+    assert np.isfinite(found.prior).all() and found.low[1] < 0.3 < found.high[1]

@@ -14,7 +14,7 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.errors import ConfigError
 from multidomain.methods.adversarial.can import CAN, CANSettings
-from multidomain.methods.adversarial.class_priors import class_weights
+from multidomain.methods.adversarial.class_priors import prior_ratios
 from multidomain.methods.adversarial.man import MANSettings
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.priors.estimate import PriorEstimate
@@ -42,11 +42,19 @@ def estimate(positive: float, certainty: float) -> PriorEstimate:
 def test_weights_bring_every_domain_to_the_labelled_prior() -> None:
     task = Task(2, 2, ("a", "b", "c"), (0, 1))
     data = data_of([0, 0, 0, 1, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1], task)  # 1/4 and 3/4 positive
-    found = class_weights(data, {2: estimate(0.9, 1.0)})
+    found = prior_ratios(data, {2: estimate(0.9, 1.0)})
     np.testing.assert_allclose(found, [[2 / 3, 2], [2, 2 / 3], [5, 5 / 9]], rtol=1e-3)
-    half = class_weights(data, {2: estimate(0.9, 0.5)})[2]
+    half = prior_ratios(data, {2: estimate(0.9, 0.5)})[2]
     np.testing.assert_allclose(half, found[2].sqrt(), rtol=1e-5)
-    np.testing.assert_allclose(class_weights(data, {2: estimate(0.9, 0.0)})[2], [1, 1])
+    np.testing.assert_allclose(prior_ratios(data, {2: estimate(0.9, 0.0)})[2], [1, 1])
+
+
+def test_ratios_are_bounded_and_a_class_that_a_domain_lacks_counts_once() -> None:
+    task = Task(2, 2, ("a", "b", "c"), (0, 1))
+    data = data_of([0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1], task)
+    found = prior_ratios(data, {2: estimate(0.001, 1.0)})
+    assert found[0, 1] == 1 and found.max() <= 5 and found.min() >= 0.2
+    assert found[2, 1] == 5
 
 
 @pytest.mark.parametrize("draws", [1, 3])
@@ -56,7 +64,7 @@ def test_a_row_counts_as_much_as_the_classes_that_C_predicts(
     task = make_task(labelled=(0, 2))
     method, data = make_man(task), make_data(task)
     assert method.D_input(torch.zeros(3, 4, 5).double(), data.batch().x)[1] is None
-    method.class_weight = torch.tensor([[1.0, 1.0], [5.0, 0.5], [0.2, 2.0]]).double()
+    method.prior_ratio = torch.tensor([[1.0, 1.0], [5.0, 0.5], [0.2, 2.0]]).double()
     method.eval()
     x = data.U.sample(draws).x
     f_s = method._f_s(x, 3 * draws)
@@ -66,7 +74,7 @@ def test_a_row_counts_as_much_as_the_classes_that_C_predicts(
     for block in range(3 * draws):
         d = block % 3
         p = method.logits(x.blocks([block], 4), d).softmax(dim=-1)
-        counts = p @ method.class_weight[d]
+        counts = p @ method.prior_ratio[d]
         expected.append(counts / counts.mean())
     torch.testing.assert_close(weight, torch.stack(expected))
     assert (weight[1] - 1).abs().max() > 1e-3 and (weight[0] - 1).abs().max() < 1e-12
@@ -87,7 +95,7 @@ def test_conditional_networks_weigh_classes_too(make_task: Make, make_data: Make
     x = data.batch().x
     f_s = method._f_s(x, 3)
     _, plain = method.D_input(f_s, x)
-    method.class_weight = torch.tensor([[1.0, 1.0], [5.0, 0.5], [0.2, 2.0]]).double()
+    method.prior_ratio = torch.tensor([[1.0, 1.0], [5.0, 0.5], [0.2, 2.0]]).double()
     _, weighted = method.D_input(f_s, x)
     p = method._class_probabilities(f_s, x)
     torch.testing.assert_close(weighted, plain * method._row_weight(p))
@@ -143,28 +151,34 @@ def three_domains() -> tuple[Corpus, Split]:
     """Domain c has no labels, and 15 % positive rows."""
     random = np.random.default_rng(0)
     texts, labels, domains = [], [], []
-    for domain, share in (("a", 0.5), ("b", 0.5), ("c", 0.15)):
-        for _ in range(150):
+    for domain, share in (("a", 0.5), ("b", 0.5), ("d", 0.5), ("c", 0.15)):
+        for _ in range(200):
             good = random.random() < share
             words = random.choice(["fine", "great", "lovely"] if good else ["poor", "awful", "sad"], 4)
             texts.append(" ".join([*words, domain, str(len(texts) % 7)]))
             labels.append("yes" if good else "no")
             domains.append(domain)
-    rows, corpus = random.permutation(450), Corpus(texts, labels, domains)
-    return corpus, Split(rows[:300], rows[300:360], rows[360:], [], rule="by hand").hide_labels(corpus, ["c"])
+    rows, corpus = random.permutation(800), Corpus(texts, labels, domains)
+    return corpus, Split(rows[:600], rows[600:700], rows[700:], [], rule="by hand").hide_labels(corpus, ["c"])
 
 
-@pytest.mark.parametrize("how", ["estimate", {"c": {"no": 0.85, "yes": 0.15}}])
-def test_training_weighs_and_aligns(how: Any) -> None:
+@pytest.mark.parametrize(
+    ("how", "source"), [("estimate", "estimate"), ("labelled", "labelled"), ({"c": {"no": 0.85, "yes": 0.15}}, "given")]
+)
+def test_training_weighs_and_aligns(how: Any, source: str) -> None:
     corpus, split = three_domains()
     settings = {"hidden": (20,), "lr": 0.01, "class_priors": how}
     run = RunSettings(method="man-nll", method_settings=settings, training={"max_epochs": 3, "batch_size": 16})
     trained = train_model(corpus, split, run)
     found, method = trained.history.class_priors["c"], trained.model.method
-    assert found.source == ("estimate" if how == "estimate" else "given")
-    assert method.class_weight is not None and method.class_bias[:3].abs().max() == 0
-    if how != "estimate":
-        usual = (corpus.labels[split.train[corpus.domains[split.train] != "c"]] == "yes").mean()
-        np.testing.assert_allclose(method.class_weight[2], [(1 - usual) / 0.85, usual / 0.15], rtol=0.01)
-        p = trained.probabilities(corpus, split.unlabelled)
-        np.testing.assert_allclose(p.mean(axis=0), [0.85, 0.15], atol=1e-3)
+    assert found.source == source
+    place = corpus.domain_names.index("c")
+    others = [code for code in range(5) if code != 1 + place]
+    assert method.class_bias[others].abs().max() == 0
+    labels = corpus.labels[split.train[corpus.domains[split.train] != "c"]]
+    common = np.array([(labels == name).mean() for name in ("no", "yes")])
+    prior = np.array([found.prior[name] for name in ("no", "yes")])
+    np.testing.assert_allclose(method.prior_ratio[place], (common / prior) ** found.certainty, rtol=0.01)
+    if source != "estimate":
+        wanted = common if source == "labelled" else [0.85, 0.15]
+        np.testing.assert_allclose(trained.probabilities(corpus, split.unlabelled).mean(axis=0), wanted, atol=2e-3)
