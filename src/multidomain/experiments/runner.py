@@ -132,7 +132,7 @@ def reproduce(
     recipe = load_recipe(table).on_split(split_seed)
     planned = planned_runs(table, recipe, only, seeds, smoke=smoke)
     with _alone(results / ".running" / f"{path.stem}.lock"):
-        corpus = _corpus(recipe.experiment.corpus, smoke)  # here: what is missing is fetched once
+        corpus, _ = _corpus(recipe.experiment.corpus, smoke)  # here: what is missing is fetched once
         runs = without_record(planned, read_records(path), corpus.content_hash())
         on_plan(len(runs))
         _run_all(_waves(runs, recipe), path, results / ".running", jobs, on_record)
@@ -247,7 +247,7 @@ def execute(run: Run, work: Path) -> Record:
     `work` holds the checkpoints of runs that were stopped, and the models that an ensemble of the table waits for.
     """
     recipe = load_recipe(run.table)
-    corpus = _corpus(recipe.experiment.corpus, run.smoke)
+    corpus, documents = _corpus(recipe.experiment.corpus, run.smoke)
     split = recipe.experiment.split(corpus, run.spec)
     checkpoint = work / f"{run.key(corpus)}.safetensors"
     members = [_kept_model(replace(run, row=row), corpus, work) for row in recipe.members_of(run.row)]
@@ -256,7 +256,6 @@ def execute(run: Run, work: Path) -> Record:
         saved = {"members": [{"folder": str(folder)} for folder in members]}
         settings = settings.model_copy(update={"method_settings": saved})
     began, began_cpu = time.monotonic(), time.process_time()
-    documents = _documents(recipe.experiment.corpus, run.smoke)
     scored = train_and_score(corpus, split, settings, device="cpu", checkpoint_path=checkpoint, documents=documents)
     seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
     history = scored.trained.history
@@ -288,15 +287,12 @@ def _kept_model(run: Run, corpus: Corpus, work: Path) -> Path:
 
 
 @cache
-def _corpus(name: str, smoke: bool) -> Corpus:
+def _corpus(name: str, smoke: bool) -> tuple[Corpus, Documents]:
+    """Return a corpus and its documents, which the runs of a process analyse once."""
     corpus = load_corpus(name)
-    return corpus.thinned(_SMOKE_ROWS) if smoke else corpus
-
-
-@cache
-def _documents(name: str, smoke: bool) -> Documents:
-    """Return the documents of a corpus, which the runs of a process analyse once."""
-    return Documents(_corpus(name, smoke).documents)
+    if smoke:
+        corpus = corpus.thinned(_SMOKE_ROWS)
+    return corpus, Documents(corpus.documents)
 
 
 def _scores(scored: Scored, corpus: Corpus, split: Split) -> dict[str, Any]:
