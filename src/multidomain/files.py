@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -22,27 +24,34 @@ Tensor = TypeVar("Tensor")
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path` that replaces it if the block ends without an error.
+    """Yield a temporary path that replaces `path` if the block ends without an error.
 
-    If the process is killed inside the block, or the disk is full, `path` is unchanged.
+    If the process is killed inside the block, or the disk is full, `path` is unchanged. A symlink stays one: the
+    temporary path is next to the file that it points to, which is replaced.
+
+    Raises
+    ------
+    StorageError
+        The disk is full, the file too large, or the folder cannot be written to.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for left_behind in path.parent.glob(f".{path.name}.*.partial"):  # by a killed process
-        left_behind.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for left_behind in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):  # by a killed process
+            left_behind.unlink(missing_ok=True)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.chmod(0o666 & ~_umask())  # safetensors makes files readable only by their owner
-        temporary.replace(path)
+        temporary.replace(target)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if _is_disk_full(error):
-            raise StorageError(
-                f"No space left on the disk while writing {path}. What was there before is unchanged.",
-                "Free some space or choose another folder, and try again.",
-            ) from error
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if failure := out_of_space(error, f"{path}. What was there before is unchanged"):
+            raise failure from error
+        if isinstance(error, OSError) and error.filename in map(str, (temporary, *temporary.parents)):
+            raise StorageError(f"Cannot write {path}: {error.strerror}.", "Choose another file or folder.") from error
         raise
 
 
@@ -53,10 +62,24 @@ def _umask() -> int:
     return mask
 
 
-def _is_disk_full(error: BaseException) -> bool:
+def out_of_space(error: BaseException, what: str) -> StorageError | None:
+    """Return the error to raise for a full disk or a file-size limit; None for any other error.
+
+    Parameters
+    ----------
+    what
+        What was being written.
+    """
     # safetensors reports the system's error as text, not as an OSError.
-    codes = (errno.ENOSPC, errno.EDQUOT)
-    return getattr(error, "errno", None) in codes or any(f"os error {code}" in str(error) for code in codes)
+    in_text = re.search(r"\bos error (\d+)", str(error))
+    code = int(in_text[1]) if in_text else getattr(error, "errno", None)
+    if code in (errno.ENOSPC, errno.EDQUOT):
+        hint = "Free some space or choose another folder, and try again."
+        return StorageError(f"No space left on the disk while writing {what}.", hint)
+    if code == errno.EFBIG:
+        hint = "Raise the limit or choose another folder, and try again."
+        return StorageError(f"The file-size limit (ulimit -f) was reached while writing {what}.", hint)
+    return None
 
 
 def lock(file: IO[Any], *, wait: bool) -> bool:

@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 from multidomain.data.corpus import Corpus
+from multidomain.model.model import Model
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -59,6 +61,38 @@ def test_a_table_comes_back_byte_for_byte_as_the_command_writes_it(
     empty = [row for row in csv.DictReader(io.StringIO(response.text)) if not row["prediction"] and row["review"]]
     assert int(response.headers.get("multidomain-rows-abstained", 0)) == len(empty)
     assert bool(empty) == ("abstain" in query)
+
+
+def as_csv(rows: list[tuple[str, str]]) -> bytes:
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows([("text", "domain"), *rows])
+    return file.getvalue().encode()
+
+
+def test_each_row_gets_its_own_prediction(client: httpx.Client, offline: Model, corpus: Corpus) -> None:
+    """In tables of several chunks that are predicted at the same time, compared with each text predicted alone."""
+    texts = dict.fromkeys(zip(corpus.documents, corpus.domains, strict=True))
+    alone = {row: offline.predict_proba([row[0]], [row[1]])[0] for row in list(texts)[::4]}
+    assert len({round(float(p.max()), 5) for p in alone.values()}) > 100, "the confidence tells which text it is of"
+    orders = [np.random.default_rng(seed).integers(len(alone), size=5_000) for seed in (1, 2)]
+    tables = [[list(alone)[i] for i in order] for order in orders]
+    with ThreadPoolExecutor(2) as pool:
+        responses = list(pool.map(lambda rows: client.post("/v1/predict/csv", content=as_csv(rows)), tables))
+    for rows, response in zip(tables, responses, strict=True):
+        assert response.status_code == 200, response.text
+        found = list(csv.DictReader(io.StringIO(response.text, newline="")))
+        assert [(row["text"], row["domain"]) for row in found] == rows
+        assert [row["prediction"] for row in found] == [offline.classes[alone[row].argmax()] for row in rows]
+        confidence = [float(row["confidence"]) for row in found]
+        assert confidence == pytest.approx([float(alone[row].max()) for row in rows], abs=2e-6)
+
+
+def test_cells_come_back_as_they_were(client: httpx.Client) -> None:
+    rows = [("a\rb", "books"), ("c\r\nd\ne", "\r"), ('"=1+1", he said', " "), ("=1+1", "+1"), ("\u2028 \0 é", "\t")]
+    response = client.post("/v1/predict/csv", content=as_csv(rows))
+    assert response.status_code == 200, response.text
+    found = list(csv.DictReader(io.StringIO(response.content.decode(), newline="")))
+    assert [(row["text"], row["domain"]) for row in found] == rows
 
 
 def test_warnings_of_the_model_are_not_lost(client: httpx.Client) -> None:

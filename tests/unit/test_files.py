@@ -107,6 +107,77 @@ def test_disk_full_when_the_data_is_forced_out(tmp_path: Path, monkeypatch: pyte
     assert names(tmp_path) == ["a.txt"]
 
 
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EFBIG, "File too large"), ValueError("I/O error: File too large (os error 27)")]
+)
+def test_file_too_large(error: Exception, tmp_path: Path):
+    """As an error of Python's, and of safetensors."""
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    said = (
+        r"The file-size limit \(ulimit -f\) was reached while writing .*a\.txt\. What was there before is unchanged\."
+    )
+    with pytest.raises(StorageError, match=said), whole_file(path) as temporary:
+        temporary.write_text("half")
+        raise error
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_symlink_stays_and_the_file_it_points_to_is_replaced(tmp_path: Path):
+    target, link = tmp_path / "there" / "target.txt", tmp_path / "here" / "link.txt"
+    for path in (target, link):
+        path.parent.mkdir()
+    target.write_text("old")
+    (tmp_path / "here" / "other.txt").symlink_to(Path("..", "there", "target.txt"))
+    link.symlink_to("other.txt")
+    before = target.stat().st_ino
+    with whole_file(link) as temporary:
+        assert temporary.parent == target.parent.resolve(), "a rename between file systems is a copy"
+        temporary.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new" and target.stat().st_ino != before, "replaced as a whole"
+    assert link.is_symlink() and (tmp_path / "here" / "other.txt").is_symlink()
+    with pytest.raises(RuntimeError), whole_file(link) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert link.read_text() == "new"
+    assert names(tmp_path / "there") == ["target.txt"] and names(tmp_path / "here") == ["link.txt", "other.txt"]
+
+
+def test_a_symlink_to_nothing_yet(tmp_path: Path):
+    link = tmp_path / "link.txt"
+    link.symlink_to(tmp_path / "new" / "target.txt")
+    with whole_file(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink() and (tmp_path / "new" / "target.txt").read_text() == "new"
+
+
+def test_only_what_was_left_behind_of_the_same_file_is_removed(tmp_path: Path):
+    for name in (".a[12].txt.7.partial", ".a1.txt.7.partial"):
+        (tmp_path / name).touch()
+    with whole_file(tmp_path / "a[12].txt") as temporary:
+        temporary.touch()
+    assert names(tmp_path) == [".a1.txt.7.partial", "a[12].txt"]
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path: Path):
+    (tmp_path / "file").write_text("old")
+    said = r"Cannot write .*file/a\.txt: .+\. Choose another file or folder\."
+    with pytest.raises(StorageError, match=said), whole_file(tmp_path / "file" / "a.txt"):
+        pytest.fail("there is no such folder")
+    assert (tmp_path / "file").read_text() == "old"
+    (tmp_path / "folder").mkdir()
+    said = r"Cannot write .*folder: Is a directory\."
+    with pytest.raises(StorageError, match=said), whole_file(tmp_path / "folder") as temporary:
+        temporary.write_text("new")
+
+    said = r"Cannot write .*a\.txt: Permission denied\."
+    with pytest.raises(StorageError, match=said), whole_file(tmp_path / "a.txt") as temporary:
+        raise PermissionError(errno.EACCES, "Permission denied", str(temporary))
+    assert names(tmp_path) == ["file", "folder"]
+
+
 def test_other_errors_are_passed_on(tmp_path: Path):
     with pytest.raises(PermissionError), whole_file(tmp_path / "a.txt") as temporary:
         temporary.write_text("half")

@@ -33,6 +33,14 @@ def predict_command(
             show_default=False,
         ),
     ] = 0.0,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="Put an apostrophe before cells of CSV or TSV that begin with = + - @, tab or carriage return and are "
+            "no numbers: a spreadsheet would run them (OWASP: CSV injection). Off by default: it changes the data.",
+        ),
+    ] = False,
     encoding: Encoding = "utf-8",
     unknown_domain: Unknown = "shared",
     method: MethodFile = None,
@@ -52,6 +60,7 @@ def predict_command(
         abstain=abstain,
         unknown_domain=unknown_domain,
         encoding=encoding,
+        escape_formulas=escape_formulas,
     )
     print_notes(done.notes)
     if done.without_text:

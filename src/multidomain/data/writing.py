@@ -1,57 +1,164 @@
-"""Tables written as CSV, TSV or JSON lines."""
+"""Tables written for users, as CSV, TSV or JSON lines."""
 
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import math
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
-from multidomain.errors import ConfigError, quoted
-from multidomain.files import whole_file
+from multidomain.errors import ConfigError, StorageError, quoted
+from multidomain.files import out_of_space, whole_file
 
 WRITABLE = (".csv", ".tsv", ".jsonl", ".ndjson")
 _JSON = (".jsonl", ".ndjson")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_STDOUT = "standard output"
 
 WriteRows: TypeAlias = Callable[[Iterable[Sequence[Any]]], None]
 
 
 def check_writable(path: Path) -> None:
-    """Check that the suffix is one of a table that can be written."""
+    """Check that a table can be written there: the suffix is one of a table, and no folder or device has the name."""
     if path.suffix.lower() not in WRITABLE:
         raise ConfigError(f"Cannot write '{path.name}': its name must end in {quoted(WRITABLE)}.")
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "not a regular file"
+        raise ConfigError(f"Cannot write '{path}': it is {what}.", "Choose another name.")
 
 
 @contextmanager
-def table_writer(path: Path | None, columns: Sequence[str], encoding: str = "utf-8") -> Iterator[WriteRows]:
+def table_writer(
+    path: Path | None, columns: Sequence[str], encoding: str = "utf-8", *, escape_formulas: bool = False
+) -> Iterator[WriteRows]:
     """Open a table and give a function that writes rows to it, some at a time.
 
     Parameters
     ----------
     path
         Written atomically, in the format of its suffix; None is standard output, as CSV.
+    escape_formulas
+        In CSV and TSV, put an apostrophe before cells that a spreadsheet would run as a formula (OWASP, CSV
+        injection): those that begin with ``= + - @``, tab or carriage return and are no numbers.
+
+    Raises
+    ------
+    StorageError
+        The table cannot be written; the message says why, and which row has a character that is not in the encoding.
     """
     if path is None:
-        yield _writer(sys.stdout, ".csv", columns)
+        with _standard_output() as file:
+            yield _row_writer(_Lines(file, _STDOUT), ".csv", columns, escape_formulas)
         return
     check_writable(path)
-    with whole_file(path) as temporary, temporary.open("w", encoding=encoding, newline="") as file:
-        yield _writer(file, path.suffix.lower(), columns)
+    with whole_file(path) as temporary, _opened(temporary, encoding) as file:
+        yield _row_writer(_Lines(file, path.name), path.suffix.lower(), columns, escape_formulas)
 
 
-def _writer(file: TextIO, suffix: str, columns: Sequence[str]) -> WriteRows:
+@contextmanager
+def _standard_output() -> Iterator[TextIO]:
+    """Give standard output and flush it, so that a full disk is an error here and not when the process ends."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # `| head`: click ends the process quietly
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries again at its end
+        raise out_of_space(error, _STDOUT) or error from None
+
+
+def _opened(path: Path, encoding: str) -> TextIO:
+    try:
+        return path.open("w", encoding=encoding, newline="")
+    except LookupError:
+        raise ConfigError(f"'{encoding}' is not the name of a text encoding.", "Choose {encoding=utf-8}.") from None
+
+
+class _Lines:
+    """The lines of a table, one for each row.
+
+    Parameters
+    ----------
+    file
+        Where they are written.
+    name
+        What messages call it.
+    """
+
+    def __init__(self, file: TextIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        self._rows = 0
+        self._encoding = file.encoding or "utf-8"  # io.StringIO has none
+        self.is_unicode = self._encoding.lower().startswith("utf")
+
+    def write(self, line: str) -> None:
+        """Write the line of a row, which ends in CR LF or LF, with LF."""
+        self._rows += 1
+        try:
+            self._file.write(line.removesuffix("\n").removesuffix("\r") + "\n")
+        except UnicodeError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: UnicodeError) -> StorageError:
+        what = f"a character ({error})"
+        if isinstance(error, UnicodeEncodeError):
+            what = f"the character {error.object[error.start]!r}"
+        if self.is_unicode:
+            hint = "Remove it: it is half of a surrogate pair."
+        elif self._name == _STDOUT:
+            hint = "Write to a file with {output=FILE}, or set PYTHONIOENCODING=utf-8."
+        else:
+            hint = f"Choose {{encoding=utf-8}}, or an output in JSON lines ({quoted(_JSON)})."
+        return StorageError(f"{self._name}, row {self._rows}: {what} is not in {self._encoding}.", hint)
+
+
+def _row_writer(lines: _Lines, suffix: str, columns: Sequence[str], escape_formulas: bool) -> WriteRows:
     if suffix in _JSON:
+        return _json_writer(lines, columns)
+    # With CR LF as terminator csv quotes cells that hold either; with LF it leaves a lone CR bare (Python < 3.13).
+    writer = csv.writer(lines, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\r\n")
 
-        def write(rows: Iterable[Sequence[Any]]) -> None:
-            for row in rows:
-                values = [None if cell != cell else cell for cell in row]  # JSON has no NaN
-                pairs = dict(zip(columns, values, strict=True))
-                file.write(json.dumps(pairs, ensure_ascii=False, default=str) + "\n")
+    def write(rows: Iterable[Sequence[Any]]) -> None:
+        writer.writerows([_escaped(cell) for cell in row] for row in rows)
 
-        return write
-    writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
-    writer.writerow(columns)
-    return writer.writerows
+    write_rows = write if escape_formulas else writer.writerows
+    write_rows([columns])
+    return write_rows
+
+
+def _escaped(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and cell.startswith(_FORMULA) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
+
+
+def _json_writer(lines: _Lines, columns: Sequence[str]) -> WriteRows:
+    # Escapes let an encoding of few characters hold them all.
+    encode = json.JSONEncoder(ensure_ascii=not lines.is_unicode, default=str).encode
+
+    def write(rows: Iterable[Sequence[Any]]) -> None:
+        for row in rows:
+            lines.write(encode(dict(zip(columns, map(_json_value, row), strict=True))) + "\n")
+
+    return write
+
+
+def _json_value(value: Any) -> Any:
+    """Return the value with null for NaN and infinities, which JSON does not have."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case list():
+            return [_json_value(item) for item in value]
+        case dict():
+            return {key: _json_value(item) for key, item in value.items()}
+    return value

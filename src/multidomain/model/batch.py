@@ -47,6 +47,7 @@ def predict_file(
     abstain: float = 0.0,
     unknown_domain: UnknownDomain = "shared",
     encoding: str = "utf-8",
+    escape_formulas: bool = False,
     run: Callable[[Callable[[], np.ndarray]], np.ndarray] = lambda job: job(),
 ) -> Predicted:
     """Copy a table with the columns `prediction` and `confidence` added.
@@ -65,6 +66,10 @@ def predict_file(
         Add a column ``p(class)`` for each class.
     abstain
         Leave the prediction of rows with a lower confidence empty.
+    encoding
+        Text encoding of the source; the target is UTF-8.
+    escape_formulas
+        In CSV and TSV, put an apostrophe before cells that a spreadsheet would run as a formula.
     run
         Runs the model on a chunk of rows, for example in another thread.
     """
@@ -84,7 +89,7 @@ def predict_file(
         notes.update(dict.fromkeys(resolved.notes))
         return run(lambda: model.probabilities(model.encode(texts), resolved.codes))
 
-    with table_writer(target, [*table.columns, *added]) as write:
+    with table_writer(target, [*table.columns, *added], escape_formulas=escape_formulas) as write:
         for cells, answers in _answered(model.classes, predict, table, columns, domain, probabilities):
             without_text += sum(answer[1] is None for answer in answers)
             unsure = [answer for answer in answers if answer[1] is not None and answer[1] < abstain]

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
+from multidomain.data.writing import table_writer
 from multidomain.errors import ConfigError
 from multidomain.files import whole_file
 from multidomain.report.tables.development import development_section
@@ -46,21 +45,20 @@ def write_report(results_folder: Path, output: Path) -> Written:
     results = load_results(results_folder)
     files, plots, plots_missing = [output], {}, ""
 
-    def add(name: str, kind: str, content: bytes) -> Path:
+    def add(name: str, kind: str) -> Path:
         path = output.with_name(f"{output.stem}_{name}.{kind}")
-        _write(path, content)
         files.append(path)
         return path
 
     drawings: dict[str, Callable[[], bytes | None]] = {}
     for table in results.tables:
         if table.variants:
-            add(table.name, "tex", latex_table(table).encode())
-            add(table.name, "csv", csv_table(table).encode())
+            _write(add(table.name, "tex"), latex_table(table).encode())
+            _write_csv(add(table.name, "csv"), _table_lines(table))
             drawings[table.name] = partial(plot_table, table)
     for study in results.studies:
         if study.variants:
-            add(study.name, "csv", _csv(study_lines(study)).encode())
+            _write_csv(add(study.name, "csv"), study_lines(study))
             drawings[study.name] = partial(plot_study, study)
     for name, draw in drawings.items():
         try:
@@ -69,23 +67,26 @@ def write_report(results_folder: Path, output: Path) -> Written:
             plots_missing = str(error)
             break
         if plot:
-            plots[name] = add(name, "svg", plot).name
+            path = add(name, "svg")
+            _write(path, plot)
+            plots[name] = path.name
     _write(output, markdown_report(results, plots, plots_missing, development_section(results_folder)).encode())
     return Written(tuple(files), plots_missing)
 
 
-def csv_table(table: TableResults) -> str:
-    """Return all figures of a table as CSV, one line per system and variant; unknown values are empty."""
-    lines = [_csv_line(table, results.variant, system) for results in table.variants for system in results.systems]
-    return _csv(lines)
+def _write_csv(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write figures as CSV; unknown values are empty."""
+    columns = list(dict.fromkeys(name for line in lines for name in line))
+    with table_writer(path, columns) as write:
+        write([_cell(line.get(name)) for name in columns] for line in lines)
 
 
-def _csv(lines: Sequence[Mapping[str, Any]]) -> str:
-    rounded = [{name: _rounded(value) for name, value in line.items()} for line in lines]
-    return pl.DataFrame(rounded, infer_schema_length=None).write_csv()
+def _table_lines(table: TableResults) -> list[dict[str, Any]]:
+    """Return all figures of a table, one line per system and variant."""
+    return [_table_line(table, results.variant, system) for results in table.variants for system in results.systems]
 
 
-def _csv_line(table: TableResults, variant: Variant, system: SystemResult) -> dict[str, Any]:
+def _table_line(table: TableResults, variant: Variant, system: SystemResult) -> dict[str, Any]:
     known = system.published
     rules = {} if variant == Variant() else {"selection": variant.selection, "target_text": variant.target_text}
     return {
@@ -109,8 +110,10 @@ def _csv_line(table: TableResults, variant: Variant, system: SystemResult) -> di
     }
 
 
-def _rounded(value: Any) -> Any:
+def _cell(value: Any) -> Any:
     """Round to 6 significant digits rather than to decimals, since p-values may be tiny."""
+    if isinstance(value, bool):
+        return str(value).lower()  # as readers of CSV know it
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
