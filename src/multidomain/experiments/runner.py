@@ -51,7 +51,7 @@ class Run:
 
     def __str__(self) -> str:
         seed = "" if self.seed is None else f" seed {self.seed}"
-        spec = " ".join(str(value) for name, value in self.spec.items() if name != "split_seed")
+        spec = " ".join(str(v) for name, v in self.spec.items() if name != "split_seed" and v is not None)
         split = f", split seed {self.spec['split_seed']}" if "split_seed" in self.spec else ""
         return f"{table_name(self.table)} {self.row.name}{seed} {spec}{split}"
 
