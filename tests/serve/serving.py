@@ -31,10 +31,16 @@ class Server:
 
     url: str
     process: subprocess.Popen[str]
+    errors: int  # file descriptor of what it writes to stderr
 
     @property
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
+
+    @property
+    def log(self) -> str:
+        """What it has written to stderr so far."""
+        return os.pread(self.errors, os.fstat(self.errors).st_size, 0).decode()  # its offset is the server's, too
 
 
 def trained_model(folders: pytest.TempPathFactory) -> Path:
@@ -69,7 +75,7 @@ def serving(
             if line is None:
                 errors.seek(0)
                 pytest.fail(f"the server did not start: {errors.read()}")
-            yield Server(line.split()[2], process)
+            yield Server(line.split()[2], process, errors.fileno())
         finally:
             if process.poll() is None:
                 process.terminate()

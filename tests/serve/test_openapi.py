@@ -46,7 +46,7 @@ def test_every_request_has_examples_that_the_server_answers(
 @pytest.mark.parametrize("path", BODIES)
 def test_error_answers_are_documented_in_the_one_shape(document: dict[str, Any], path: str) -> None:
     responses = document["paths"][path]["post"]["responses"]
-    assert {"200", "401", "413", "421", "422", "503"} == responses.keys()
+    assert {"200", "401", "408", "413", "421", "422", "503"} == responses.keys()
     for status in responses.keys() - {"200"}:
         content = responses[status]["content"]["application/json"]
         assert content["schema"] == {"$ref": "#/components/schemas/ErrorResponse"}

@@ -17,6 +17,7 @@ from multidomain.model.model import Model
 from multidomain.runs.folder import RunFolder
 from multidomain.serve.batching import Batcher
 from multidomain.serve.bodies import BodyLimit
+from multidomain.serve.clients import ForwardedClients
 from multidomain.serve.errors import handle_errors
 from multidomain.serve.limits import Limits
 from multidomain.serve.metrics import Measured, Metrics
@@ -24,6 +25,7 @@ from multidomain.serve.predictor import Predictor
 from multidomain.serve.routes import Service, router
 from multidomain.serve.schemas import DomainFacts, ModelFacts, Scores
 from multidomain.serve.security import OwnHostsOnly, SafeHeaders, TokenRequired
+from multidomain.serve.served import Served
 from multidomain.serve.tables import Tables
 from multidomain.serve.workers import Worker
 from multidomain.version import __version__
@@ -36,30 +38,30 @@ _PAGE = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 OPEN_PATHS = (*_PAGE, "/healthz")
+_DOCUMENT = "/openapi.json"
+_TOLD_LIMITS = {"max_body_bytes", "max_texts", "max_text_length", "max_explain_length", "max_explain_words"}
 _MOST_BATCHES, _MOST_TABLES, _MOST_EXPLANATIONS = 1, 8, 32
 
 
 def create_app(
-    model: Model,
-    facts: ModelFacts,
+    served: Served,
     limits: Limits,
     *,
     token: str | None = None,
     hosts: Collection[str] | None = None,
+    proxies: Collection[str] = (),
     threads: int = 1,
 ) -> SafeHeaders:
     """Return the service as an ASGI app.
 
     Parameters
     ----------
-    model
-        Must read texts.
-    facts
-        The response of ``/v1/model``; see `model_facts`.
     token
         The token that requests must carry; None for no token.
     hosts
         Host names that are accepted, see `own_hosts`; None accepts any.
+    proxies
+        Proxies whose forwarded client addresses are believed; see `trusted_proxies`.
     threads
         How many threads torch may use.
     """
@@ -73,15 +75,15 @@ def create_app(
         redirect_slashes=False,
         lifespan=_lifespan,
     )
-    own = [route.path for route in router.routes if isinstance(route, APIRoute)]
-    predictor, metrics = Predictor(model), Metrics([*_PAGE, *own, "/openapi.json"])
+    methods = {route.path: route.methods for route in router.routes if isinstance(route, APIRoute)}
+    predictor, metrics = Predictor(lambda: served.model), Metrics([*_PAGE, *methods, _DOCUMENT])
     predicting = Worker("batches", _MOST_BATCHES, threads=threads)
     reading = Worker("tables", _MOST_TABLES)
     explaining = Worker("explanations", _MOST_EXPLANATIONS, threads=threads)
     batcher = Batcher(predictor, predicting, limits, metrics)
     app.state.threads = (reading, explaining, predicting)
     app.state.service = Service(
-        facts, limits, metrics, predictor, batcher, Tables(model, reading, predicting), explaining
+        served, limits, metrics, predictor, batcher, Tables(lambda: served.model, reading, predicting), explaining
     )
     handle_errors(app)
     app.include_router(router)
@@ -89,11 +91,16 @@ def create_app(
         app.add_api_route(path, _page(name, media_type), include_in_schema=False, methods=["GET", "HEAD"])
     if token is not None:
         _document_token(app)
-    inner: ASGIApp = BodyLimit(app, limits.max_body_bytes)
+    with_body = [path for path, allowed in methods.items() if "POST" in (allowed or ())]
+    inner: ASGIApp = BodyLimit(
+        app, limits, paths=with_body, bare_paths={*OPEN_PATHS, _DOCUMENT, *methods} - {*with_body}
+    )
     if token is not None:
         inner = TokenRequired(inner, token, OPEN_PATHS)
     if hosts is not None:
         inner = OwnHostsOnly(inner, hosts)
+    if proxies:
+        inner = ForwardedClients(inner, limits.max_connections_per_client, proxies)
     return SafeHeaders(Measured(inner, metrics))
 
 
@@ -114,7 +121,7 @@ def model_facts(folder: Path, model: Model, limits: Limits) -> ModelFacts:
         ],
         answers_without_domain=model.requirements.unseen_domains,
         accuracy=test.get("accuracy"),
-        limits=limits.model_dump(include={"max_body_bytes", "max_texts", "max_text_length", "max_explain_length"}),
+        limits=limits.model_dump(include=_TOLD_LIMITS),
     )
 
 

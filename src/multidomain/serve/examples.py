@@ -32,14 +32,23 @@ TABLE: dict[str, Any] = {
 
 _MESSAGES = {
     401: ("The token is missing or wrong.", "unauthorized", "This server requires a token."),
-    413: ("The body is too large.", "body_too_large", "The body is larger than 10,000,000 bytes."),
+    408: ("The body takes too long.", "request_timeout", "The body was not received within 60 seconds."),
+    413: (
+        "The body is too large, or no body is expected.",
+        "body_too_large",
+        "The body is larger than 10,000,000 bytes.",
+    ),
     421: (
         "Without a token the server accepts only its own host names, such as localhost.",
         "unknown_host",
         "This server has no token, so it answers only as 'localhost', '127.0.0.1', '[::1]'.",
     ),
     422: ("The request cannot be used; the message says where and why.", "blank_text", "'text' is blank."),
-    503: ("The queue is full; try again later.", "too_busy", "2,000 texts of other requests are queued."),
+    503: (
+        "Too many requests are in progress; try again later.",
+        "too_busy",
+        "2,000 texts of other requests are queued.",
+    ),
 }
 _HEADERS = {401: "WWW-Authenticate", 503: "Retry-After"}
 

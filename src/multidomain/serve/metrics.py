@@ -13,7 +13,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _OTHER = "other"
-_CLIENT_LEFT = 499  # before the answer began
+CLIENT_LEFT = 499  # before the answer began
 
 
 class Histogram:
@@ -110,7 +110,7 @@ class Measured:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = _CLIENT_LEFT
+        status = CLIENT_LEFT
 
         async def send_and_note(message: Message) -> None:
             nonlocal status

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from multidomain.errors import DataError
 from multidomain.explain.occlusion import explain
@@ -25,9 +27,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """Class probabilities of one text, the domain as the model has it, and notes on it."""
+    """Class probabilities of one text, the classes and domain as the model has them, and notes on the domain."""
 
     probabilities: np.ndarray  # (classes,)
+    classes: tuple[Any, ...]
     domain: str | None
     warnings: tuple[str, ...]
 
@@ -40,11 +43,33 @@ class _Domain:
     notes: tuple[str, ...]
 
 
-class Predictor:
-    """A model that serves several requests at once."""
+class Abandoned(Exception):
+    """Nobody waits for the result any more."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+
+@dataclass
+class _AbandonableModel(Model):
+    """A model that encodes no more texts once nobody waits for the result."""
+
+    abandoned: threading.Event
+
+    def encode(self, documents: Any) -> csr_matrix:
+        if self.abandoned.is_set():
+            raise Abandoned
+        return super().encode(documents)
+
+
+class Predictor:
+    """A model that serves several requests at once.
+
+    Parameters
+    ----------
+    served
+        Returns the model that is being served. What has begun ends with the model it began with.
+    """
+
+    def __init__(self, served: Callable[[], Model]) -> None:
+        self._served = served
 
     def answer(self, questions: Sequence[Question]) -> list[list[Answer] | Exception]:
         """Return the predictions of several requests, as one batch; one invalid request does not affect the others."""
@@ -55,19 +80,40 @@ class Predictor:
                 return [error]
             return [self.answer([question])[0] for question in questions]
 
-    def explain(self, text: str, domain: str | None, target: str | None, unknown_domain: UnknownDomain) -> Any:
-        """Return the explanation of one text as JSON, with notes on its domain."""
-        resolved = self._resolved(domain, unknown_domain)
-        explained = explain(self.model, text, resolved.name, target=target)
+    def explain(
+        self,
+        text: str,
+        domain: str | None,
+        target: str | None,
+        unknown_domain: UnknownDomain,
+        abandoned: threading.Event,
+    ) -> Any:
+        """Return the explanation of one text as JSON, with notes on its domain.
+
+        Parameters
+        ----------
+        abandoned
+            Set when nobody waits for the explanation any more.
+
+        Raises
+        ------
+        Abandoned
+            That was set before the explanation was complete.
+        """
+        served = self._served()
+        model = _AbandonableModel(served.method_name, served.method, served.features, served.classes, abandoned)
+        resolved = _resolved(model, domain, unknown_domain)
+        explained = explain(model, text, resolved.name, target=target)
         return {**explained.as_json(), **({"warnings": list(resolved.notes)} if resolved.notes else {})}
 
     def _answer_together(self, questions: Sequence[Question]) -> list[list[Answer] | Exception]:
+        model = self._served()
         answers: list[list[Answer] | Exception] = []
         texts: list[str] = []
         domains: list[_Domain] = []
         for question in questions:
             try:
-                known = {d: self._resolved(d, question.unknown_domain) for d in dict.fromkeys(question.domains)}
+                known = {d: _resolved(model, d, question.unknown_domain) for d in dict.fromkeys(question.domains)}
             except ApiError as error:
                 answers.append(error)
                 continue
@@ -76,18 +122,19 @@ class Predictor:
             domains += [known[d] for d in question.domains]
         if not texts:
             return answers
-        codes = self.model.resolve_domains([domain.name for domain in domains], len(texts)).codes
-        probabilities = self.model.probabilities(self.model.encode(texts), codes)
-        predicted = (Answer(p, d.name, d.notes) for p, d in zip(probabilities, domains, strict=True))
+        codes = model.resolve_domains([domain.name for domain in domains], len(texts)).codes
+        probabilities = model.probabilities(model.encode(texts), codes)
+        predicted = (Answer(p, model.classes, d.name, d.notes) for p, d in zip(probabilities, domains, strict=True))
         for question, answer in zip(questions, answers, strict=True):
             if isinstance(answer, list):
                 answer += [next(predicted) for _ in question.texts]
         return answers
 
-    def _resolved(self, domain: str | None, unknown_domain: UnknownDomain) -> _Domain:
-        try:
-            resolved = self.model.resolve_domains([domain], 1, unknown_domain)
-        except DataError as error:
-            raise ApiError(422, "unknown_domain", error.worded(as_parameter)) from None
-        codes, notes = resolved.codes, tuple(note.worded(as_parameter) for note in resolved.notes)
-        return _Domain(None if np.ma.getmaskarray(codes)[0] else self.model.domains[int(codes.data[0])], notes)
+
+def _resolved(model: Model, domain: str | None, unknown_domain: UnknownDomain) -> _Domain:
+    try:
+        resolved = model.resolve_domains([domain], 1, unknown_domain)
+    except DataError as error:
+        raise ApiError(422, "unknown_domain", error.worded(as_parameter)) from None
+    codes, notes = resolved.codes, tuple(note.worded(as_parameter) for note in resolved.notes)
+    return _Domain(None if np.ma.getmaskarray(codes)[0] else model.domains[int(codes.data[0])], notes)

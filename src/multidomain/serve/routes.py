@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -12,10 +13,10 @@ from fastapi.responses import JSONResponse, Response
 from multidomain.data.columns import Columns
 from multidomain.serve import examples
 from multidomain.serve.batching import Batcher
-from multidomain.serve.bodies import check_length, check_request_texts
+from multidomain.serve.bodies import check_length, check_request_texts, check_words
 from multidomain.serve.errors import ApiError
 from multidomain.serve.limits import Limits
-from multidomain.serve.metrics import CONTENT_TYPE, Metrics
+from multidomain.serve.metrics import CLIENT_LEFT, CONTENT_TYPE, Metrics
 from multidomain.serve.predictor import Predictor
 from multidomain.serve.schemas import (
     ExplainRequest,
@@ -27,8 +28,9 @@ from multidomain.serve.schemas import (
     PredictResponse,
     prediction_json,
 )
+from multidomain.serve.served import Served
 from multidomain.serve.tables import TableOptions, Tables, warnings_header
-from multidomain.serve.workers import Worker
+from multidomain.serve.workers import ClientLeft, Worker, while_connected
 
 router = APIRouter()
 
@@ -37,7 +39,7 @@ router = APIRouter()
 class Service:
     """Dependencies of the endpoints."""
 
-    facts: ModelFacts
+    served: Served
     limits: Limits
     metrics: Metrics
     predictor: Predictor
@@ -53,24 +55,30 @@ async def _service(request: Request) -> Service:
 Serving = Annotated[Service, Depends(_service)]
 
 
-@router.post("/v1/predict", response_model=PredictResponse, responses=examples.errors(401, 413, 421, 422, 503))
+@router.post("/v1/predict", response_model=PredictResponse, responses=examples.errors(401, 408, 413, 421, 422, 503))
 async def predict(asked: Annotated[PredictRequest, Body(openapi_examples=examples.PREDICT)], service: Serving) -> Any:
     """Predict one text or several, with a domain for all (`domain`) or for each (`domains`)."""
     question = asked.question()
     check_request_texts(question.texts, service.limits, is_list=not asked.is_one)
     answers = await service.batcher.predict(question)
     service.metrics.predicted(len(answers))
-    classes = service.predictor.model.classes
-    return JSONResponse({"predictions": [prediction_json(answer, classes) for answer in answers]})
+    return JSONResponse({"predictions": [prediction_json(answer) for answer in answers]})
 
 
-@router.post("/v1/explain", response_model=ExplainResponse, responses=examples.errors(401, 413, 421, 422, 503))
-async def explain(asked: Annotated[ExplainRequest, Body(openapi_examples=examples.EXPLAIN)], service: Serving) -> Any:
+@router.post("/v1/explain", response_model=ExplainResponse, responses=examples.errors(401, 408, 413, 421, 422, 503))
+async def explain(
+    asked: Annotated[ExplainRequest, Body(openapi_examples=examples.EXPLAIN)], request: Request, service: Serving
+) -> Any:
     """Explain a prediction: each word's contribution, through shared and through private features."""
     check_length(asked.text, "'text'", service.limits.max_explain_length)
     check_request_texts([asked.text], service.limits, is_list=False)
-    job = partial(service.predictor.explain, asked.text, asked.domain, asked.target, asked.unknown_domain)
-    return JSONResponse(await service.explaining.run(job))
+    check_words(asked.text, service.limits.max_explain_words)
+    abandoned = threading.Event()
+    job = partial(service.predictor.explain, asked.text, asked.domain, asked.target, asked.unknown_domain, abandoned)
+    try:
+        return JSONResponse(await while_connected(request.receive, service.explaining.run(job), abandoned))
+    except ClientLeft:
+        return Response(status_code=CLIENT_LEFT)  # for the metrics
 
 
 @router.post(
@@ -96,7 +104,7 @@ async def explain(asked: Annotated[ExplainRequest, Body(openapi_examples=example
                 },
             },
         },
-        **examples.errors(401, 413, 421, 422, 503),
+        **examples.errors(401, 408, 413, 421, 422, 503),
     },
     openapi_extra=examples.TABLE,
 )
@@ -131,14 +139,14 @@ async def predict_csv(
     return Response(table.content, media_type="text/csv; charset=utf-8", headers=headers)
 
 
-@router.get("/v1/model", response_model=ModelFacts, responses=examples.errors(401, 421))
+@router.get("/v1/model", response_model=ModelFacts, responses=examples.errors(401, 413, 421, 503))
 async def model(service: Serving) -> Any:
     """Describe the model: method, classes, domains and the test scores of each."""
-    return service.facts
+    return service.served.facts
 
 
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", response_model=Health, responses=examples.errors(421))
+@router.get("/healthz", response_model=Health, responses=examples.errors(413, 421, 503))
 async def healthz() -> Any:
     """Health check; needs no token."""
     return {"status": "ok"}
@@ -149,7 +157,7 @@ async def healthz() -> Any:
     response_class=Response,
     responses={
         200: {"description": "Prometheus text format.", "content": {"text/plain": {}}},
-        **examples.errors(401, 421),
+        **examples.errors(401, 413, 421, 503),
     },
 )
 async def metrics(service: Serving) -> Response:

@@ -184,14 +184,14 @@ class ErrorResponse(BaseModel):
     error: Error
 
 
-def prediction_json(answer: Answer, classes: tuple[Any, ...]) -> dict[str, Any]:
+def prediction_json(answer: Answer) -> dict[str, Any]:
     """Return a `Prediction`, built by hand: a request may hold a thousand."""
     probabilities = answer.probabilities.tolist()
     best = int(answer.probabilities.argmax())
     shown: dict[str, Any] = {
-        "label": str(classes[best]),
+        "label": str(answer.classes[best]),
         "confidence": probabilities[best],
-        "probabilities": dict(zip(map(str, classes), probabilities, strict=True)),
+        "probabilities": dict(zip(map(str, answer.classes), probabilities, strict=True)),
         "domain": answer.domain,
     }
     if answer.warnings:

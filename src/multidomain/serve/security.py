@@ -16,9 +16,10 @@ from multidomain.errors import ConfigError, quoted
 from multidomain.serve.errors import ApiError
 
 TOKEN_VARIABLE = "MULTIDOMAIN_TOKEN"
+AUTHORISED = "multidomain.authorised"  # in the scope of a request that carries the token
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _PORT = re.compile(r":\d*$")
-_HEADERS = [
+SAFE_HEADERS = [
     (
         b"content-security-policy",
         b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
@@ -93,7 +94,9 @@ class TokenRequired:
         self._open_paths = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self._open_paths or self._is_authorised(scope):
+        if scope["type"] == "http" and self._is_authorised(scope):
+            scope[AUTHORISED] = True
+        if scope["type"] != "http" or scope["path"] in self._open_paths or AUTHORISED in scope:
             await self._app(scope, receive, send)
             return
         error = ApiError(
@@ -127,7 +130,7 @@ class SafeHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = [*message["headers"], *_HEADERS]
+                headers = [*message["headers"], *SAFE_HEADERS]
                 if self.stopping and (b"connection", b"close") not in headers:
                     headers.append((b"connection", b"close"))
                 message = {**message, "headers": headers}

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 import uvicorn
 
 from multidomain.errors import ConfigError
+from multidomain.serve.connections import ACCEPTED_AT_ONCE
+from multidomain.serve.logs import limit_logs
+from multidomain.serve.protocol import KEEP_ALIVE_SECONDS, Guard, GuardedProtocol
 from multidomain.serve.security import SafeHeaders
 
 _GRACE_SECONDS = 30  # for requests that are being answered
 _FAREWELL_SECONDS = 1.0  # for connections that may still have sent one
-_KEEP_ALIVE_SECONDS = 65  # longer than clients keep theirs, so that they and not we close idle connections
 _BACKLOG = 2048
+_TICKS = 10  # of uvicorn in a second
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -46,36 +52,66 @@ def url_of(listener: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """Uvicorn with graceful shutdown.
+    """Uvicorn with graceful shutdown and limited connections.
 
     Uvicorn closes idle connections at once when it stops, and with its socket those that it has not accepted yet. A
     request that is already on its way through either gets no answer. Here all that wait are accepted first; then every
     answer says that the connection ends, and for a moment connections are left open to be asked once more.
+
+    Parameters
+    ----------
+    ready
+        Called when requests are accepted.
+    reload
+        Called on SIGHUP, in a thread of its own.
     """
 
-    def __init__(self, app: SafeHeaders, listener: socket.socket, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: SafeHeaders,
+        listener: socket.socket,
+        guard: Guard,
+        *,
+        ready: Callable[[], None],
+        reload: Callable[[], None],
+    ) -> None:
         config = uvicorn.Config(
             app,
+            http=partial(GuardedProtocol, guard=guard),  # type: ignore[arg-type]
             ws="none",
             lifespan="on",
             log_level="warning",
             access_log=False,
             server_header=False,
-            backlog=_BACKLOG,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            proxy_headers=False,
+            backlog=ACCEPTED_AT_ONCE,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
         super().__init__(config)
+        limit_logs()
         self._app = app
         self._listener = listener
+        self._guard = guard
         self._ready = ready
+        self._reload = reload
+        self._reloading = ThreadPoolExecutor(1, "reload")
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         super().run(sockets or [self._listener])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self._listener.listen(_BACKLOG)  # asyncio has set it to the number that it accepts at once
+        if hasattr(signal, "SIGHUP"):  # not on Windows
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, self._reloading.submit, self._reload)
         self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS == 0:
+            self._guard.connections.expire(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.stopping = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,14 +49,16 @@ class Tables:
 
     Parameters
     ----------
+    served
+        Returns the model that is being served; a table is predicted by one.
     reading
         Where tables are read and written.
     predicting
         Where the model predicts.
     """
 
-    def __init__(self, model: Model, reading: Worker, predicting: Worker) -> None:
-        self._model = model
+    def __init__(self, served: Callable[[], Model], reading: Worker, predicting: Worker) -> None:
+        self._served = served
         self._reading = reading
         self._predicting = predicting
 
@@ -83,7 +85,7 @@ class Tables:
             source, target = Path(name, _NAME), Path(name, "predicted.csv")
             source.write_bytes(content)
             done = predict_file(
-                self._model,
+                self._served(),
                 source,
                 target,
                 options.columns,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+from starlette.types import Receive
 
 from multidomain.serve.errors import too_busy
 
@@ -50,3 +52,39 @@ class Worker:
     def close(self) -> None:
         """End when all jobs are done."""
         self._thread.shutdown()
+
+
+class ClientLeft(Exception):
+    """The client has disconnected before its answer was complete."""
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, Result], abandoned: threading.Event) -> Result:
+    """Return the result of some work, unless the client leaves before.
+
+    Parameters
+    ----------
+    receive
+        Of a request whose body was received.
+    abandoned
+        Set at the end, so that a thread can tell that its result is not waited for.
+
+    Raises
+    ------
+    ClientLeft
+        It has, and the work is cancelled.
+    """
+    working, leaving = asyncio.create_task(work), asyncio.create_task(_disconnect(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientLeft
+        return working.result()
+    finally:
+        abandoned.set()
+        working.cancel()
+        leaving.cancel()
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
