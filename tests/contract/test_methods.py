@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.data.values import corpus_from_rows
-from multidomain.errors import ConfigError, DataError, MultidomainWarning
+from multidomain.errors import ConfigError, DataError, MultidomainWarning, TrainingError
 from multidomain.methods.history import History
 from multidomain.methods.registry import METHODS
 from multidomain.model.model import Model
@@ -239,6 +239,32 @@ def test_a_seed_makes_a_run_repeatable(name: str, variant: dict[str, Any]):
     runs = example(name, variant), train(name, variant, possible(name))
     a, b = (run.model.method.state_dict() for run in runs)
     assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+@every_method
+def test_weights_that_are_not_finite_are_not_saved(name: str, variant: dict[str, Any], tmp_path: Path):
+    """Whatever holds them; an old model in the folder stays as it was."""
+    model = example(name, variant).model
+    model.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    state = model.method.state_dict()
+    for key in [key for key, value in state.items() if value.is_floating_point() and value.numel()]:
+        first = state[key].flatten()[0].clone()
+        state[key].view(-1)[0] = float("nan")
+        with pytest.raises(TrainingError, match=rf"'{name}' has diverged: weight 'method/{key}' is not finite"):
+            model.save(tmp_path)
+        state[key].view(-1)[0] = first
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@every_method_with_steps
+def test_clipping_beyond_every_norm_changes_nothing(name: str, variant: dict[str, Any]):
+    free, loose, tight = (
+        train(name, variant, possible(name), training={} if clip is None else {"clip_norm": clip}).model.method
+        for clip in (None, 1e9, 1e-4)
+    )
+    assert all(torch.equal(loose.state_dict()[key], value) for key, value in free.state_dict().items())
+    assert any(not torch.equal(tight.state_dict()[key], value) for key, value in free.state_dict().items())
 
 
 class Interrupted(Exception):

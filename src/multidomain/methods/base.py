@@ -221,6 +221,7 @@ class GradientMethod(Method):
     def __init__(self, task: Task, settings: Settings):
         super().__init__(task, settings)
         self.optimisers = {}
+        self.clip_norm: float | None = None  # the largest norm of a step's gradient, which `step` has to keep to
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         return context.run_epochs(self, data)
@@ -240,6 +241,13 @@ class GradientMethod(Method):
         U
             Unlabelled mini-batches of all domains.
         """
+
+    def losses_at_chance(self) -> dict[str, float]:
+        """Return the cross-entropies among the logged values, as they are for uniform predictions.
+
+        Training stops if one of them explodes; see `multidomain.methods.divergence`. By default there are none.
+        """
+        return {}
 
     def end_training(self) -> None:
         """Free the optimisers, which are twice the size of the weights, and the gradients."""

@@ -56,9 +56,9 @@ class Majority(Method):
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         K = self.task.n_classes
-        shares = np.repeat(labelled_prior(data.labelled, K)[None], len(self.bias), axis=0)
+        shares = np.repeat(labelled_prior(data.labelled, K, weighted=True)[None], len(self.bias), axis=0)
         for d in self.task.labelled:
-            shares[1 + d] = labelled_prior(data.labelled.select(data.labelled.d == d), K)
+            shares[1 + d] = labelled_prior(data.labelled.select(data.labelled.d == d), K, weighted=True)
         self.bias.copy_(torch.from_numpy(np.log(shares)))
         return History()
 

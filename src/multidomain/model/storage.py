@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from multidomain.errors import ConfigError, ModelError
+from multidomain.errors import ConfigError, ModelError, TrainingError
 from multidomain.features.base import Featurizer, restored, stored
 from multidomain.files import (
     COPY_AGAIN,
@@ -23,6 +25,7 @@ from multidomain.files import (
     write_sealed,
 )
 from multidomain.methods.base import Method
+from multidomain.methods.divergence import not_finite, weights_are
 from multidomain.methods.registry import METHODS
 from multidomain.methods.task import Task
 
@@ -36,10 +39,14 @@ def is_model_folder(path: Path) -> bool:
 
 
 def save_model(folder: Path, method_name: str, method: Method, features: Featurizer, classes: tuple[Any, ...]) -> None:
-    """Write a model to a folder; the manifest comes last and names the other files by their hashes."""
+    """Write a model to a folder; the manifest comes last and names the other files by their hashes.
+
+    A model with a weight that is not finite is refused before anything is written.
+    """
     feature_settings, feature_arrays = stored(features)
     tensors = {f"method/{name}": value.contiguous() for name, value in method.state_dict().items()}
     tensors |= {f"features/{name}": torch.from_numpy(value) for name, value in feature_arrays.items()}
+    _refuse_not_finite(method_name, tensors)
     with whole_file(folder / "weights.new") as temporary:
         save_file(tensors, temporary)
     weights = _named_by_hash(folder / "weights.new", "weights", ".safetensors")
@@ -58,6 +65,20 @@ def save_model(folder: Path, method_name: str, method: Method, features: Featuri
         for path in folder.glob(pattern):
             if path.name not in kept:
                 path.unlink()
+
+
+def check_finite(method_name: str, method: Method) -> None:
+    """Refuse a method with weights that are not finite, however it was trained."""
+    _refuse_not_finite(method_name, method.state_dict())
+
+
+def _refuse_not_finite(method_name: str, tensors: Mapping[str, Tensor]) -> None:
+    bad = not_finite(tensors.items())
+    if bad:
+        raise TrainingError(
+            f"'{method_name}' has diverged: {weights_are(bad)} not finite. Nothing was saved.",
+            "Look for very large or very small values among features and settings.",
+        )
 
 
 def load_model(folder: Path, device: str | torch.device) -> tuple[str, Method, Featurizer, tuple[Any, ...]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from torch import Tensor
 
-from multidomain.errors import TrainingError
+from multidomain.errors import Note, TrainingError
 from multidomain.methods.base import GradientMethod
 from multidomain.methods.data import TrainingData
+from multidomain.methods.divergence import Divergence, check_losses, check_weights, not_finite
 from multidomain.methods.history import Epoch, History
 from multidomain.metrics import Metric, accuracy, by_domain, domain_mean, selection_score
 from multidomain.model.prediction import device_of, predicted_probabilities
@@ -33,6 +34,8 @@ class Position:
     drawn: tuple[int, int] = (0, 0)  # mini-batches, from X and from U
     best_epoch: int = 0  # from 1; 0: none yet
     history: list[Epoch] = field(default_factory=list)
+    usual: dict[str, float] = field(default_factory=dict)  # losses before anything was learnt, or at chance if larger
+    recovered: list[str] = field(default_factory=list)  # what happened each time that training diverged
 
 
 class Trainer:
@@ -41,6 +44,11 @@ class Trainer:
     An epoch is ceil(largest labelled domain / batch size) iterations. Ties go to the earlier epoch. Without a dev set
     all epochs are run and the last weights are kept.
 
+    Training stops if it diverges: losses are checked after each step, weights and dev predictions after each epoch (see
+    `multidomain.methods.divergence`). With `recover` in the settings it goes back to the best weights so far, starts
+    the epoch again with new optimisers and half the learning rate, and tells the user. Weights that are not finite are
+    neither kept nor written to a checkpoint.
+
     Parameters
     ----------
     metric
@@ -48,6 +56,8 @@ class Trainer:
     checkpoint
         Where the run's state is saved; if it exists, the run resumes from it. The weights at the
         end are the same, bit for bit, whether a run was interrupted or not.
+    on_note
+        Called with notes for the user.
     """
 
     def __init__(
@@ -59,6 +69,7 @@ class Trainer:
         metric: Metric = "accuracy",
         checkpoint: Checkpoint | None = None,
         callbacks: Sequence[Callback] = (),
+        on_note: Callable[[Note], None] = lambda note: None,
     ):
         self._method = method
         self._data = data
@@ -66,6 +77,7 @@ class Trainer:
         self._metric = metric
         self._checkpoint = checkpoint
         self._callbacks = callbacks
+        self._on_note = on_note
         device = device_of(method)
         self._X = labelled_stream(data, settings.batch_size, settings.seed, settings.balanced, device)
         self._U = text_stream(data, settings.batch_size, settings.seed, device)
@@ -73,21 +85,24 @@ class Trainer:
 
     def run(self) -> History:
         """Train from scratch or from the checkpoint, and load the best weights into the method."""
+        self._method.clip_norm = self._settings.clip_norm
         self._method.start_training()
         self._at, self._best = Position(), _copy(self._method)
         self._restore()
+        self._lower_learning_rates()
         at = self._at
         self._began = self._saved = time.monotonic()
         for callback in self._callbacks:
             callback.on_train_begin(self._settings.max_epochs, self._iterations, at.history)
         try:
+            for message in at.recovered:  # before the checkpoint
+                self._on_note(Note(message, kind="recovered"))
             while not self._is_over():
-                self._method.train()
-                while at.iteration < self._iterations:
-                    self._step()
+                try:
+                    self._run_epoch()
+                except Divergence as divergence:
+                    self._recover(divergence)
                     self._save_if_due()
-                self._end_epoch()
-                self._save_if_due()
         finally:
             for callback in self._callbacks:
                 callback.on_train_end()
@@ -101,17 +116,22 @@ class Trainer:
         waited = at.epoch - at.best_epoch if at.best_epoch else 0
         return at.epoch == self._settings.max_epochs or waited >= self._settings.patience
 
+    def _run_epoch(self) -> None:
+        """Run the rest of an epoch; raise a `Divergence` if training diverges in it."""
+        self._method.train()
+        while self._at.iteration < self._iterations:
+            self._step()
+            self._save_if_due()
+        self._end_epoch()
+        self._save_if_due()
+
     def _step(self) -> None:
-        at = self._at
-        log = {k: float(v) for k, v in self._method.step(self._X, self._U, at.epoch, at.iteration).items()}
+        at, i = self._at, self._at.iteration
         at.iteration += 1
-        bad = [name for name, value in log.items() if not math.isfinite(value)]
-        if bad:
-            raise TrainingError(
-                f"Training has diverged: {', '.join(bad)} is not finite in iteration {at.iteration} of epoch "
-                f"{at.epoch + 1}.",
-                "Lower the learning rate ({settings.lr=RATE}).",
-            )
+        log = {k: float(v) for k, v in self._method.step(self._X, self._U, at.epoch, i).items()}
+        usual = at.usual or {k: max(v, log.get(k, v)) for k, v in self._method.losses_at_chance().items()}
+        check_losses(log, usual, self._method)
+        at.usual = usual
         at.sums = {name: at.sums.get(name, 0.0) + value for name, value in log.items()}
         for callback in self._callbacks:
             callback.on_step_end(at.epoch + 1, at.iteration, self._means())
@@ -119,6 +139,7 @@ class Trainer:
     def _end_epoch(self) -> None:
         at = self._at
         self._method.flush()
+        check_weights(self._method)
         accuracies, score = self._dev_scores()
         mean = domain_mean(accuracies.values()) if accuracies else None
         now = time.monotonic()
@@ -138,7 +159,10 @@ class Trainer:
         if not len(dev):
             return {}, None
         assert dev.y is not None
-        predicted = predicted_probabilities(self._method, dev.x, dev.d).argmax(axis=1)
+        probabilities = predicted_probabilities(self._method, dev.x, dev.d)
+        if not np.isfinite(probabilities).all():
+            raise Divergence("a prediction on the dev set is not finite")
+        predicted = probabilities.argmax(axis=1)
         accuracies = by_domain(accuracy, dev.y, predicted, dev.d)
         score = selection_score(self._metric, dev.y, predicted, dev.d)
         return {domains[d]: accuracies[d] for d in sorted(accuracies)}, score
@@ -150,11 +174,36 @@ class Trainer:
         now = time.monotonic()
         if self._checkpoint is None or now - self._saved < self._settings.checkpoint_seconds:
             return
+        if not_finite(self._method.state_dict().items()):  # the next check says so; the last good checkpoint stays
+            return
         at = self._at
         at.drawn = (self._X.drawn, self._U.drawn)
         at.seconds, self._began = at.seconds + now - self._began, now
         self._checkpoint.save(self._method, self._best, asdict(at))
         self._saved = time.monotonic()
+
+    def _recover(self, divergence: Divergence) -> None:
+        """Go back to the best weights so far, with half the learning rate, as often as the settings allow."""
+        at = self._at
+        what = f"{divergence} in iteration {at.iteration} of epoch {at.epoch + 1}"
+        if len(at.recovered) >= self._settings.recover:
+            raise TrainingError(f"Training has diverged: {what}.", _what_to_try(self._settings)) from None
+        back_to = f"the weights of epoch {at.best_epoch}" if at.best_epoch else "the initial weights"
+        share = 2 ** (len(at.recovered) + 1)
+        at.recovered.append(
+            f"Training diverged: {what}. It went back to {back_to}, and on with 1/{share} of the learning rate."
+        )
+        at.iteration, at.sums = 0, {}
+        self._method.end_training()
+        self._method.load_state_dict(self._best)
+        self._method.start_training()
+        self._lower_learning_rates()
+        self._on_note(Note(at.recovered[-1], kind="recovered"))
+
+    def _lower_learning_rates(self) -> None:
+        for optimiser in self._method.optimisers.values():
+            for group in optimiser.param_groups:
+                group["lr"] *= 0.5 ** len(self._at.recovered)
 
     def _restore(self) -> None:
         restored = self._checkpoint.restore(self._method) if self._checkpoint else None
@@ -162,6 +211,16 @@ class Trainer:
             self._best, position = restored
             self._at = Position(**{**position, "history": [Epoch(**past) for past in position["history"]]})
             self._X.drawn, self._U.drawn = self._at.drawn
+
+
+def _what_to_try(settings: TrainingSettings) -> str:
+    """Return the hint of training that has diverged; it leaves out what these settings do already."""
+    hints = ["Lower the learning rate ({settings.lr=RATE})"]
+    if settings.clip_norm is None:
+        hints.append("clip gradients ({clip_norm=1})")
+    if not settings.recover:
+        hints.append("let training go back and halve the learning rate by itself ({recover=3})")
+    return f"{', or '.join(hints)}."
 
 
 def _copy(method: GradientMethod) -> dict[str, Tensor]:

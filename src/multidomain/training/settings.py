@@ -29,6 +29,15 @@ class TrainingSettings(Settings):
     patience: int = Field(5, ge=1, description="stop after this many epochs without a better dev score")
     balanced: bool = Field(False, description="sample the classes of a domain equally often")
     seed: int = Field(0, ge=0, lt=2**32, description="random seed")
+    clip_norm: float | None = Field(
+        None, gt=0, description="scale the gradient of a step down to at most this norm; by default never"
+    )
+    recover: int = Field(
+        0,
+        ge=0,
+        description="if training diverges, go back to the best epoch and halve the learning rate, at most this many "
+        "times",
+    )
     checkpoint_seconds: float = Field(120, ge=0, description="minimum seconds between checkpoints")
 
 

@@ -17,14 +17,16 @@ from multidomain.data.checks import check_trainable
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.cache import cache_folder
 from multidomain.data.splits import Split
-from multidomain.errors import ConfigError, Note
+from multidomain.errors import ConfigError, Note, TrainingError
 from multidomain.features.base import FEATURIZERS, Documents
 from multidomain.methods.base import FitContext, GradientMethod, Method
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
+from multidomain.methods.selection import NEVER_CHOSEN
 from multidomain.model.calibration import align_to_priors, set_temperatures
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
+from multidomain.model.storage import check_finite
 from multidomain.renamings import config_with_old_names, without_added
 from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import Checkpoint
@@ -161,11 +163,12 @@ class _Training:
             model = Model(entry.name, method, features, data.classes)
             for callback in self.callbacks:
                 callback.on_model_built(model, encoded)
-            history = method.fit(data, context)
+            history = _fitted(entry.name, method, data, context)
         if not asks_for.calibrated:
             assert data.dev.y is not None
             set_temperatures(method, data.dev.x, data.dev.y, data.dev.d)
             _align(method, data, history)
+            check_finite(entry.name, method)
         return Trained(model, history, encoded, tuple(self.notes.so_far))
 
     def _train_members(self, settings: RunSettings, device: Device, checkpoint_path: Path | None) -> Trained:
@@ -185,8 +188,21 @@ class _Training:
             models.append(trained.model)
             chosen[f"{number} {member.method}"] = trained.history.chosen or {"epoch": trained.history.best_epoch}
         model = join_models(settings.entry.name, models)
+        check_finite(settings.entry.name, model.method)
         encoded = EncodedRows(model.features, self.documents, self.rows, len(self.corpus))
         return Trained(model, History(chosen=chosen), encoded, tuple(self.notes.so_far))
+
+
+def _fitted(name: str, method: Method, data: TrainingData, context: FitContext) -> History:
+    """Fit a method, and refuse weights that are not finite and matrices that cannot be factorised."""
+    try:
+        history = method.fit(data, context)
+    except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
+        raise TrainingError(
+            f"'{name}' has diverged: {error}", "Look for very large or very small values among features and settings."
+        ) from None
+    check_finite(name, method)
+    return history
 
 
 def _align(method: Method, data: TrainingData, history: History) -> None:
@@ -215,6 +231,8 @@ class _Context(FitContext):
         self.checkpoint: Checkpoint | None = None
 
     def report(self, values: Mapping[str, Any], dev_score: float | None) -> None:
+        if dev_score == NEVER_CHOSEN:
+            dev_score = None
         for callback in self._callbacks:
             callback.on_candidate(values, dev_score)
 
@@ -227,7 +245,13 @@ class _Context(FitContext):
 
     def run_epochs(self, method: GradientMethod, data: TrainingData) -> History:
         trainer = Trainer(
-            method, data, self._settings, metric=self.metric, checkpoint=self.checkpoint, callbacks=self._callbacks
+            method,
+            data,
+            self._settings,
+            metric=self.metric,
+            checkpoint=self.checkpoint,
+            callbacks=self._callbacks,
+            on_note=self.note,
         )
         return trainer.run()
 
@@ -253,6 +277,9 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
     complete["method_settings"] = without_added(complete["method_settings"], defaults)
     if settings.objective == ObjectiveSettings():  # a checkpoint may be older than these settings
         del complete["objective"]
+    if settings.training.clip_norm is None:  # the same
+        del complete["training"]["clip_norm"]
+    del complete["training"]["recover"]  # has no influence up to the checkpoint, so a run that diverged can be resumed
     both = {name: settings.of_featurizer(name).model_dump(mode="json") for name in ("ngrams", "sequences")}
     older = config_with_old_names({**complete, "features": both})
     rows = [np.ascontiguousarray(part, dtype=np.int64) for part in (split.train, split.dev, split.unlabelled)]

@@ -10,8 +10,9 @@ import pytest
 from reports import Reports
 from scipy.sparse import csr_matrix
 
+from multidomain.errors import TrainingError
 from multidomain.methods.data import Examples
-from multidomain.methods.selection import dev_rows, dev_score, fit_best, fit_first_good
+from multidomain.methods.selection import NEVER_CHOSEN, dev_rows, dev_score, fit_best, fit_first_good
 
 
 class Trial:
@@ -135,3 +136,19 @@ def test_without_development_rows_the_first_is_taken():
     assert (trial.fitted, trial.chosen) == (0, {"C": 0})
     assert trial.told == [({"C": 0}, None)]
     assert trial.all_fitted == [0]
+
+
+@pytest.mark.parametrize("rule", [fit_best, fit_first_good])
+def test_predictions_that_are_not_finite_are_never_chosen(rule: Callable[..., Any]):
+    """Even where all the others are wrong about everything."""
+    bad = dev_score(np.array([[0.0, np.nan]] * 4), four_rows(), "accuracy")
+    assert bad == NEVER_CHOSEN
+    assert dev_score(np.array([[0.0, -np.inf]] * 4), four_rows(), "accuracy") == NEVER_CHOSEN
+    assert Trial([bad, 0.0, bad, 0.0, bad], rule=rule).chosen == {"C": 1}
+    assert Trial([bad] * 6 + [0.9, bad], rule=rule).chosen == {"C": 6}, "nor do they count as hopeless"
+    with pytest.raises(TrainingError, match=r"has diverged: predictions on the dev set are not finite, whatever"):
+        Trial([bad, bad], rule=rule)
+
+
+def four_rows() -> Examples:
+    return Examples(csr_matrix((4, 1)), np.zeros(4, dtype=np.int64), np.array([0, 1, 0, 1]))

@@ -216,7 +216,7 @@ def test_a_loss_that_is_not_finite_ends_training(bad: float, scripted: Make, tra
         return {**log, "J_C": torch.tensor(bad if (epoch, i) == (1, 1) else 0.5)}
 
     method.step = step
-    message = r"diverged: J_C is not finite in iteration 2 of epoch 2\. Lower the learning rate \(lr=\.\.\.\)\."
+    message = r"diverged: J_C is not finite in iteration 2 of epoch 2\. Lower the learning rate \(lr=\.\.\.\), or clip"
     with pytest.raises(TrainingError, match=message):
         run(method, data, ear, epochs=2)
     assert ear.heard[-1] == ("ended",)

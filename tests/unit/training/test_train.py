@@ -213,8 +213,9 @@ def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path: Path):
         settings(features={"ngrams": {"weighting": "tfidf"}}),
         settings(training={"max_epochs": 3}),
         settings(training={"balanced": True}),
+        settings(training={"clip_norm": 1}),
     ],
-    ids=["seed", "method", "lam", "features", "epochs", "balanced"],
+    ids=["seed", "method", "lam", "features", "epochs", "balanced", "clip norm"],
 )
 def test_fingerprint_tells_settings_apart(changed: RunSettings):
     assert fingerprint_of(corpus(), split(), changed) != fingerprint_of(corpus(), split(), settings())
@@ -234,14 +235,19 @@ def test_fingerprint_is_the_same_for_the_same_run():
     base = fingerprint_of(corpus(), split(), settings())
     assert fingerprint_of(corpus(), split(), settings()) == base
     assert fingerprint_of(corpus(), split(), settings(training={"checkpoint_seconds": 3})) == base
+    assert fingerprint_of(corpus(), split(), settings(training={"recover": 3})) == base, "it may resume what diverged"
     assert fingerprint_of(corpus(), split(test=[16]), settings()) == base, "test rows do not matter"
     said = settings(method_settings={"dropout": 0.4})  # the default, written out
     assert fingerprint_of(corpus(), split(), said) == base
 
 
 def before_objectives(run: RunSettings) -> dict[str, Any]:
-    """The complete settings as they were when a run had neither metric nor class weights, nor an adversary priors."""
+    """The complete settings as they were when a run had neither metric nor class weights, nor an adversary priors.
+
+    Gradients were not clipped then, and no run recovered.
+    """
     old = {name: value for name, value in run.complete().items() if name != "objective"}
+    old["training"] = {n: v for n, v in old["training"].items() if n not in ("clip_norm", "recover")}
     later = ("D_norm", "lam_epochs", "class_priors")
     return {**old, "method_settings": {n: v for n, v in old["method_settings"].items() if n not in later}}
 

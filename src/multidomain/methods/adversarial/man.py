@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from multidomain.methods.adversarial.class_priors import prior_ratios
-from multidomain.methods.adversarial.network import NetworkMethod, descend
+from multidomain.methods.adversarial.network import NetworkMethod
 from multidomain.methods.adversarial.settings import ExtractorSettings, Widths
 from multidomain.methods.base import FitContext, Requirements, Stream, check_labels_everywhere, unseen_domain_error
 from multidomain.methods.data import TrainingData
@@ -233,7 +233,7 @@ class MAN(NetworkMethod):
             rows = slice(u * N, (u + 1) * N)
             logits = self.D(read[rows])  # (N, B, N)
             j_D = self.J_D(logits, None if weight is None else weight[rows])
-            descend([self.optimisers["D"]], j_D)
+            self.descend(j_D, ["D"])
         correct = logits.argmax(-1) == torch.arange(N, device=logits.device)[:, None]
         return {"J_D": j_D.detach(), "D_accuracy": correct.double().mean()}
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Adam
 
+from multidomain.errors import quoted
 from multidomain.methods.base import GradientMethod
+from multidomain.methods.divergence import Divergence, not_finite
 from multidomain.nn.extractors.base import Extractor
+from multidomain.nn.gradients import clip_gradients, gradient_of
 from multidomain.nn.sparse import SparseBatch
 
 
@@ -78,15 +82,30 @@ class NetworkMethod(GradientMethod):
         for F in self.extractors:
             F.row_optimiser = None
 
-    def descend(self, loss: Tensor) -> None:
-        """Take one step of the optimisers that `start_optimisers` made."""
-        descend([self.optimisers[name] for name in ("main", "rows") if name in self.optimisers], loss)
+    def losses_at_chance(self) -> dict[str, float]:
+        return {"J_C": len(self.task.labelled) * math.log(max(self.task.n_classes, 2))}
 
+    def descend(self, loss: Tensor, names: Sequence[str] = ("main", "rows")) -> None:
+        """Take one step down the gradient of a loss, clipped if so set; by default of all that `start_optimisers` made.
 
-def descend(optimisers: Sequence[Optimizer], loss: Tensor) -> None:
-    """Take one step down the gradient of a loss."""
-    for optimiser in optimisers:
-        optimiser.zero_grad()
-    loss.backward()
-    for optimiser in optimisers:
-        optimiser.step()
+        The norm is over all parameters of the named optimisers together.
+        """
+        optimisers = [self.optimisers[name] for name in names if name in self.optimisers]
+        for optimiser in optimisers:
+            optimiser.zero_grad()
+        loss.backward()
+        if self.clip_norm is not None:
+            self._clip([p for one in optimisers for group in one.param_groups for p in group["params"]], self.clip_norm)
+        for optimiser in optimisers:
+            optimiser.step()
+
+    def _clip(self, parameters: Sequence[Tensor], clip_norm: float) -> None:
+        norm = clip_gradients(parameters, clip_norm)
+        if math.isfinite(norm):
+            return
+        gradients = [
+            (name, gradient_of(p)) for name, p in self.named_parameters() if any(p is one for one in parameters)
+        ]
+        bad = not_finite((name, gradient) for name, gradient in gradients if gradient is not None)
+        of = f" of {quoted(bad, 4)}" if bad else ""  # none: their squares are too large for a float32
+        raise Divergence(f"the gradient{of} is not finite")

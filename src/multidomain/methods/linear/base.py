@@ -12,6 +12,7 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
+from multidomain.errors import TrainingError
 from multidomain.methods.base import FitContext, Method, Requirements
 from multidomain.methods.calibration import NEVER, best_scale
 from multidomain.methods.data import Examples, TrainingData
@@ -136,7 +137,12 @@ def solve_one(
         "hinge": lambda: LinearSVC(C=C, loss="hinge", max_iter=20_000, random_state=0),
         "lr": lambda: LogisticRegression(C=C, tol=1e-6, max_iter=10_000),
     }[loss]()
-    solver.fit(x.astype(np.float64), y, sample_weight=weight)
+    try:
+        solver.fit(x.astype(np.float64), y, sample_weight=weight)
+    except ValueError as error:  # features or weights of the loss that are out of all proportion
+        raise TrainingError(
+            f"The solver gives up: {str(error).strip()}", "Look for very large values among features and settings."
+        ) from None
     coefficients, intercepts = np.atleast_2d(solver.coef_), np.atleast_1d(solver.intercept_)
     if len(present) == 2:
         coefficients, intercepts = two_class_scores(coefficients[0]).T, two_class_scores(intercepts[0])
