@@ -40,7 +40,7 @@ from multidomain.cli.train import assignments
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split, given_split, kfold_split
-from multidomain.data.stratify import components, cut, strata
+from multidomain.data.stratify import parted
 from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.protocols import UnlabelledTarget
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
@@ -84,10 +84,10 @@ def cuts(corpus: Corpus, on: str) -> list[tuple[dict[str, Any], Split, np.ndarra
         split = replace(split, train=train, dev=dev, transductive=True)
         if on == "priors":
             rows = split.unlabelled
-            halves = cut(components(corpus)[rows], strata(corpus)[rows], np.array([0.5, 0.5]), np.random.default_rng(0))
+            halves = parted(corpus, rows, (0.5, 0.5), np.random.default_rng(0))
             for prevalence in PREVALENCES:
                 random = np.random.default_rng(prevalence)
-                text, measured = (resampled(corpus, rows[halves == half], prevalence, random) for half in (0, 1))
+                text, measured = (resampled(corpus, half, prevalence, random) for half in halves)
                 place = {"amazon": "priors", "pseudo_target": pseudo, "without": target, "prevalence": prevalence}
                 out.append((place, replace(split, unlabelled=text), measured))
             continue

@@ -35,7 +35,7 @@ from multidomain.cli.train import assignments
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
-from multidomain.data.stratify import components, cut, strata
+from multidomain.data.stratify import parted
 from multidomain.experiments.protocols import UnlabelledTarget
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
 from multidomain.experiments.shifted_priors import AmazonShiftedPriors
@@ -98,8 +98,7 @@ def _pseudo_target(corpus: Corpus, without: str, pseudo: str, draw: int) -> Plac
     split = UnlabelledTarget().split(corpus, spec)
     train, dev = (rows[corpus.domains[rows] != without] for rows in (split.train, split.dev))
     rows = split.unlabelled
-    halves = cut(components(corpus)[rows], strata(corpus)[rows], np.array([0.5, 0.5]), np.random.default_rng(draw))
-    text, measured = rows[halves == 0], rows[halves == 1]
+    text, measured = parted(corpus, rows, (0.5, 0.5), np.random.default_rng(draw))
     own = replace(split, train=train, dev=dev, unlabelled=text, test=measured)
     return Place({"pseudo_target": pseudo, "without": without, "draw": draw}, own, text, measured)
 

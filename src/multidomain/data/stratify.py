@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
@@ -111,3 +113,9 @@ def _whole(missing: np.ndarray, n: int) -> np.ndarray:
     rest = np.argsort(whole - exact, kind="stable")[: n - int(whole.sum())]
     whole[rest] += 1
     return whole
+
+
+def parted(corpus: Corpus, rows: np.ndarray, shares: Sequence[float], random: np.random.Generator) -> list[np.ndarray]:
+    """Cut rows into parts, stratified, with groups and duplicates together."""
+    part = cut(components(corpus)[rows], strata(corpus)[rows], np.array(shares), random)
+    return [rows[part == number] for number in range(len(shares))]

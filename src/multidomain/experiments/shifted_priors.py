@@ -11,7 +11,7 @@ import numpy as np
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
-from multidomain.data.stratify import components, cut, strata
+from multidomain.data.stratify import parted
 from multidomain.errors import ConfigError
 from multidomain.experiments.protocols import Protocol, SplitSpec, TargetText
 
@@ -133,7 +133,7 @@ class FduShiftedPriors(ShiftedPriors):
         return np.flatnonzero(sources & (corpus.parts == "train")), np.flatnonzero(sources & (corpus.parts == "dev"))
 
     def _target_pools(self, corpus: Corpus, target: str, random: np.random.Generator) -> Sequence[np.ndarray]:
-        return _parted(corpus, np.flatnonzero(corpus.labelled & (corpus.domains == target)), (0.5, 0.5), random)
+        return parted(corpus, np.flatnonzero(corpus.labelled & (corpus.domains == target)), (0.5, 0.5), random)
 
 
 @dataclass(frozen=True)
@@ -149,19 +149,11 @@ class ThreeClasses(ShiftedPriors):
 
     def _sources(self, corpus: Corpus, target: str) -> tuple[np.ndarray, np.ndarray]:
         rows = np.flatnonzero(corpus.domains != target)
-        train, dev = _parted(corpus, rows, (0.9, 0.1), np.random.default_rng(0))
+        train, dev = parted(corpus, rows, (0.9, 0.1), np.random.default_rng(0))
         return train, dev
 
     def _target_pools(self, corpus: Corpus, target: str, random: np.random.Generator) -> Sequence[np.ndarray]:
-        return _parted(corpus, np.flatnonzero(corpus.domains == target), (0.5, 0.5), random)
-
-
-def _parted(
-    corpus: Corpus, rows: np.ndarray, shares: tuple[float, ...], random: np.random.Generator
-) -> list[np.ndarray]:
-    """Cut rows into parts, stratified, with groups and duplicates together."""
-    part = cut(components(corpus)[rows], strata(corpus)[rows], np.array(shares), random)
-    return [rows[part == number] for number in range(len(shares))]
+        return parted(corpus, np.flatnonzero(corpus.domains == target), (0.5, 0.5), random)
 
 
 def _prior(corpus: Corpus, prevalence: Prevalence) -> str:
