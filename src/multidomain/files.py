@@ -8,13 +8,14 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from multidomain.errors import ModelError, StorageError
+from multidomain.errors import ConfigError, ModelError, StorageError
 from multidomain.version import __version__
 
 COPY_AGAIN = "Copy the model again, or train it again."
@@ -38,8 +39,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for left_behind in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):  # by a killed process
-            left_behind.unlink(missing_ok=True)
+        for left_behind in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
+            if not _is_running(left_behind.suffixes[-2]):
+                left_behind.unlink(missing_ok=True)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
@@ -53,6 +55,87 @@ def whole_file(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError) and error.filename in map(str, (temporary, *temporary.parents)):
             raise StorageError(f"Cannot write {path}: {error.strerror}.", "Choose another file or folder.") from error
         raise
+
+
+_STAGED, _COMMITTED = ".staged", ".committed"
+_REMOVED = ".removed"
+
+
+@contextmanager
+def all_or_none(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder; if the block ends without an error, its files replace those of `folder` in one step.
+
+    The step is the renaming of that folder. If the process is killed before it, `folder` is unchanged; if after it,
+    `complete` moves the rest of the files, which everything that reads or writes the folder calls first.
+    """
+    complete(folder)
+    staged = folder / _STAGED
+    shutil.rmtree(staged, ignore_errors=True)
+    staged.mkdir(parents=True)
+    try:
+        yield staged
+        _sync_folder(staged)
+        staged.rename(folder / _COMMITTED)
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+    complete(folder)
+
+
+def mark_removed(path: Path) -> None:
+    """Say, in a folder of `all_or_none`, that the file of this name is to be removed."""
+    path.with_name(path.name + _REMOVED).touch()
+
+
+def complete(folder: Path) -> None:
+    """Finish a step of `all_or_none` whose process was killed; several processes may do so at once."""
+    committed = folder / _COMMITTED
+    if not committed.is_dir():
+        return
+    try:
+        # New names first: what refers to a file must not be there before it.
+        for path in sorted(
+            committed.iterdir(), key=lambda path: ((folder / path.name).exists(), path.stat().st_mtime_ns)
+        ):
+            if path.name.endswith(_REMOVED):
+                (folder / path.name.removesuffix(_REMOVED)).unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+            else:
+                path.replace(folder / path.name)
+        committed.rmdir()
+        _sync_folder(folder)
+    except FileNotFoundError:  # another process was quicker
+        complete(folder)
+    except OSError as error:
+        raise StorageError(
+            f"A run in {folder} was killed while its files were put in place, which cannot be completed: "
+            f"{error.strerror}.",
+            "Make the folder writable, and try again.",
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make sure that renamings in a folder survive a power failure, where the system can."""
+    if sys.platform == "win32":
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _is_running(pid: str) -> bool:
+    """Tell whether a process, written ``.123``, may be running."""
+    if sys.platform == "win32" or not pid[1:].isdecimal():
+        return False
+    try:
+        os.kill(int(pid[1:]), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _umask() -> int:
@@ -93,6 +176,16 @@ def lock(file: IO[Any], *, wait: bool) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+@contextmanager
+def alone(path: Path, message: str, hint: str) -> Iterator[None]:
+    """Hold a lock file; raise a `ConfigError` with this message and hint if another process holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        if not lock(file, wait=False):
+            raise ConfigError(message, hint)
+        yield
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from multidomain.errors import ModelError, StorageError
-from multidomain.files import read_sealed, sha256_of, whole_file, write_json, write_sealed
+from multidomain.errors import ConfigError, ModelError, StorageError
+from multidomain.files import (
+    all_or_none,
+    alone,
+    complete,
+    mark_removed,
+    read_sealed,
+    sha256_of,
+    whole_file,
+    write_json,
+    write_sealed,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -154,11 +165,11 @@ def test_a_symlink_to_nothing_yet(tmp_path: Path):
 
 
 def test_only_what_was_left_behind_of_the_same_file_is_removed(tmp_path: Path):
-    for name in (".a[12].txt.7.partial", ".a1.txt.7.partial"):
+    for name in (".a[12].txt.4000000.partial", ".a1.txt.4000000.partial"):
         (tmp_path / name).touch()
     with whole_file(tmp_path / "a[12].txt") as temporary:
         temporary.touch()
-    assert names(tmp_path) == [".a1.txt.7.partial", "a[12].txt"]
+    assert names(tmp_path) == [".a1.txt.4000000.partial", "a[12].txt"]
 
 
 def test_a_place_that_cannot_be_written_to(tmp_path: Path):
@@ -240,3 +251,94 @@ def test_a_broken_seal(tmp_path: Path):
         read_sealed(path, 1)
     path.write_text(whole.replace('"a": 1', '"a":  1'))  # blanks mean nothing
     assert read_sealed(path, 1)["a"] == 1
+
+
+def test_what_a_running_process_writes_is_left_to_it(tmp_path: Path):
+    other = tmp_path / f".a.txt.{os.getppid()}.partial"
+    other.write_text("half")
+    with whole_file(tmp_path / "a.txt") as temporary:
+        temporary.write_text("new")
+    assert other.read_text() == "half" and (tmp_path / "a.txt").read_text() == "new"
+
+
+# --- several files in one step ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("model.json", "old.bin", "report.html"):
+        (tmp_path / name).write_text("old")
+    return tmp_path
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+
+
+NEW = {"model.json": "new", "new.bin": "new", "report.html": "old"}
+
+
+def stage(staged: Path) -> None:
+    for name in ("new.bin", "model.json"):
+        (staged / name).write_text("new")
+    mark_removed(staged / "old.bin")
+
+
+def test_files_replace_others_together(folder: Path):
+    with all_or_none(folder) as staged:
+        stage(staged)
+        assert (folder / "model.json").read_text() == (folder / "old.bin").read_text() == "old"
+    assert texts(folder) == NEW
+
+
+def test_after_an_error_everything_is_as_before(folder: Path):
+    before = texts(folder)
+    with pytest.raises(RuntimeError), all_or_none(folder) as staged:
+        stage(staged)
+        raise RuntimeError
+    assert texts(folder) == before
+
+
+@pytest.mark.parametrize(
+    "moved", [(), ("new.bin",), ("new.bin", "model.json"), ("model.json", "new.bin", "old.bin.removed")]
+)
+def test_a_step_that_was_interrupted_is_completed(moved: tuple[str, ...], folder: Path):
+    with all_or_none(folder) as staged:
+        stage(staged)
+        shutil.copytree(staged, folder / "copy")
+    (folder / "copy").rename(folder / ".committed")
+    for name in ("model.json", "old.bin"):
+        (folder / name).write_text("old")
+    (folder / "new.bin").unlink()
+    for name in moved:
+        path = folder / ".committed" / name
+        if name.endswith(".removed"):
+            (folder / "old.bin").unlink()
+            path.unlink()
+        else:
+            path.rename(folder / name)
+    complete(folder)
+    assert texts(folder) == NEW
+    complete(folder)
+    assert texts(folder) == NEW
+
+
+def test_what_was_staged_by_a_killed_process_is_dropped(folder: Path):
+    (folder / ".staged").mkdir()
+    (folder / ".staged" / "half.json").write_text("half")
+    with all_or_none(folder) as staged:
+        stage(staged)
+    assert texts(folder) == NEW
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
+def test_a_lock_is_held_once_at_a_time(tmp_path: Path):
+    path = tmp_path / "new" / ".lock"
+    with (
+        alone(path, "Held.", "Wait."),
+        pytest.raises(ConfigError, match=r"^Held\. Wait\.$"),
+        alone(path, "Held.", "Wait."),
+    ):
+        pytest.fail("two hold it")
+    with alone(path, "Held.", "Wait."):
+        pass

@@ -21,6 +21,7 @@ from multidomain.cli.predict import predict_command
 from multidomain.cli.report import report_command
 from multidomain.cli.reproduce import reproduce_command
 from multidomain.cli.serve import serve_command
+from multidomain.cli.signals import Stopped, exit_on_signals, print_stopped
 from multidomain.cli.train import train_command
 from multidomain.cli.vectors import vectors_command
 from multidomain.errors import MultidomainError
@@ -71,8 +72,12 @@ def multidomain(
 
 def main() -> None:
     """Run the command line; an input or file error is printed as a message, with exit code 2."""
+    exit_on_signals()
     try:
         app()
+    except Stopped as stopped:
+        print_stopped(stopped)
+        raise
     except (MultidomainError, OSError) as error:
         print_error(error)
         sys.exit(2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multidomain.cli.console import out
+from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -48,17 +49,18 @@ def reproduce_command(
         results = results / "smoke"
         out.print("smoke: one epoch on a few rows; scores are meaningless and kept in a folder of their own")
     wanted = None if seeds is None else seed_numbers(seeds)
-    n = reproduce(
-        table,
-        results,
-        only=only or (),
-        seeds=wanted,
-        split_seed=split_seed,
-        jobs=jobs,
-        smoke=smoke,
-        on_plan=partial(_show_plan, table_name(table), jobs),
-        on_record=_show,
-    )
+    with stop_hint("All records so far are kept; the same command goes on with the rest."):
+        n = reproduce(
+            table,
+            results,
+            only=only or (),
+            seeds=wanted,
+            split_seed=split_seed,
+            jobs=jobs,
+            smoke=smoke,
+            on_plan=partial(_show_plan, table_name(table), jobs),
+            on_record=_show,
+        )
     done = f"{counted(n, 'run')} recorded" if n else "nothing to run: every run has a record"
     file = records_file(results, table_name(table), split_seed)
     out.print(f"{table_name(table)}: {done} in {file}", soft_wrap=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +12,7 @@ import typer
 
 from multidomain.cli.console import err, out, print_notes
 from multidomain.cli.options import with_options
+from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted
 from multidomain.runs.config import TrainConfig, merged, read_config, train_options
 
@@ -61,17 +64,30 @@ def train_command(
         print_notes(plan.check(resume=resume, overwrite=overwrite))
         out.print(f"dry run: nothing was trained; {plan.folder.path} would hold the model", soft_wrap=True)
         return
-    outcome = train(
-        plan,
-        resume=resume,
-        overwrite=overwrite,
-        callbacks=_callbacks(plan, tensorboard, mlflow),
-        auto_callbacks=[progress_on(err)] if err.is_terminal else [],  # a bar disappears again, lines would not
-        on_compare=lambda: _show_comparison(plan),
-        on_candidate=lambda candidate: err.print(f"auto: {candidate}", soft_wrap=True),
-        on_choice=_show_choice,
-    )
+    with stop_hint(f"Resume with: {_resuming(sys.argv[1:])}"):
+        outcome = train(
+            plan,
+            resume=resume,
+            overwrite=overwrite,
+            callbacks=_callbacks(plan, tensorboard, mlflow),
+            auto_callbacks=[progress_on(err)] if err.is_terminal else [],  # a bar disappears again, lines would not
+            on_compare=lambda: _show_comparison(plan),
+            on_candidate=lambda candidate: err.print(f"auto: {candidate}", soft_wrap=True),
+            on_choice=_show_choice,
+        )
     _show_outcome(outcome, plan)
+
+
+def _resuming(arguments: Sequence[str]) -> str:
+    """Return the command that resumes the run of a command.
+
+    Examples
+    --------
+    >>> _resuming(["train", "my data.csv", "-o", "m", "--overwrite"])
+    "multidomain train 'my data.csv' -o m --resume"
+    """
+    others = [argument for argument in arguments if argument not in ("--overwrite", "--resume")]
+    return shlex.join(["multidomain", *others, "--resume"])
 
 
 def _callbacks(plan: Plan, tensorboard: Path | None, mlflow: str | None) -> list[Callback]:

@@ -7,12 +7,12 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -25,12 +25,12 @@ from threadpoolctl import threadpool_limits
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
-from multidomain.errors import ConfigError, WorkerError
+from multidomain.errors import WorkerError
 from multidomain.experiments.protocols import SplitSpec
 from multidomain.experiments.recipes import Recipe, Row, load_recipe, table_name
 from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records, records_file
 from multidomain.features.base import Documents
-from multidomain.files import lock
+from multidomain.files import alone
 from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1
 from multidomain.model.storage import is_model_folder
 from multidomain.runs.machine import machine
@@ -131,7 +131,11 @@ def reproduce(
     path = records_file(results, table_name(table), split_seed)
     recipe = load_recipe(table).on_split(split_seed)
     planned = planned_runs(table, recipe, only, seeds, smoke=smoke)
-    with _alone(results / ".running" / f"{path.stem}.lock"):
+    with alone(
+        results / ".running" / f"{path.stem}.lock",
+        f"Another 'multidomain reproduce' is running on {path.stem} in {results}.",
+        "Wait for it, or give another folder ({results=FOLDER}).",
+    ):
         corpus, _ = _corpus(recipe.experiment.corpus, smoke)  # here: what is missing is fetched once
         runs = without_record(planned, read_records(path), corpus.content_hash())
         on_plan(len(runs))
@@ -162,8 +166,14 @@ def _run_all(
 
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(os.getpid(),)) as pool:
-        for wave in waves:
-            _run_wave(pool, wave, work, ended)
+        try:
+            for wave in waves:
+                _run_wave(pool, wave, work, ended)
+        except (KeyboardInterrupt, SystemExit):  # a signal: do not wait for the runs under way
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
 
 
 def _run_wave(pool: ProcessPoolExecutor, wave: Sequence[Run], work: Path, ended: Callable[[Run, Record], None]) -> None:
@@ -185,21 +195,9 @@ def _run_wave(pool: ProcessPoolExecutor, wave: Sequence[Run], work: Path, ended:
         raise failed
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Refuse to run while another process writes the same records."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        if not lock(file, wait=False):
-            raise ConfigError(
-                f"Another 'multidomain reproduce' is running on {path.stem} in {path.parent.parent}.",
-                "Wait for it, or give another folder ({results=FOLDER}).",
-            )
-        yield
-
-
 def _start_worker(parent: int) -> None:
-    """Use one thread, and exit when the parent process is gone."""
+    """Use one thread, leave Ctrl-C to the parent process, and exit when that is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     code_hash()  # of the code as it is loaded
     threadpool_limits(1)  # of numpy and scipy
     torch.set_num_threads(1)

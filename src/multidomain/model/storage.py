@@ -17,6 +17,7 @@ from multidomain.errors import ConfigError, ModelError, TrainingError
 from multidomain.features.base import Featurizer, restored, stored
 from multidomain.files import (
     COPY_AGAIN,
+    complete,
     read_sealed,
     sha256_of,
     tensors_under,
@@ -36,6 +37,11 @@ MANIFEST = "model.json"
 def is_model_folder(path: Path) -> bool:
     """Whether a folder holds a saved model."""
     return (path / MANIFEST).exists()
+
+
+def model_files(folder: Path) -> list[Path]:
+    """Return the files of the model in a folder, and of models that it has replaced."""
+    return [path for pattern in (MANIFEST, "weights-*.safetensors", "features-*.json") for path in folder.glob(pattern)]
 
 
 def save_model(folder: Path, method_name: str, method: Method, features: Featurizer, classes: tuple[Any, ...]) -> None:
@@ -60,11 +66,9 @@ def save_model(folder: Path, method_name: str, method: Method, features: Featuri
         "files": {"weights": weights, "features": features_file},
     }
     write_sealed(folder / MANIFEST, manifest, FORMAT_VERSION)
-    kept = {weights["name"], features_file["name"]}
-    for pattern in ("weights-*.safetensors", "features-*.json"):
-        for path in folder.glob(pattern):
-            if path.name not in kept:
-                path.unlink()
+    for path in model_files(folder):
+        if path.name not in (MANIFEST, weights["name"], features_file["name"]):
+            path.unlink()
 
 
 def check_finite(method_name: str, method: Method) -> None:
@@ -83,6 +87,7 @@ def _refuse_not_finite(method_name: str, tensors: Mapping[str, Tensor]) -> None:
 
 def load_model(folder: Path, device: str | torch.device) -> tuple[str, Method, Featurizer, tuple[Any, ...]]:
     """Return the parts of a model written by `save_model`; a damaged, altered or newer one is rejected."""
+    complete(folder)
     manifest = _read_manifest(folder)
     weights_file = _checked_file(folder, manifest, "weights")
     features_file = _checked_file(folder, manifest, "features")

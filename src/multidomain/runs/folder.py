@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,8 @@ from multidomain.data.settings import SplitSettings
 from multidomain.data.splits import split_by
 from multidomain.errors import ConfigError, ModelError
 from multidomain.evaluation.evaluate import BASELINES
-from multidomain.files import whole_file, write_json
-from multidomain.model.storage import is_model_folder
+from multidomain.files import all_or_none, alone, complete, mark_removed, whole_file, write_json
+from multidomain.model.storage import is_model_folder, model_files
 from multidomain.renamings import config_renamed
 from multidomain.runs.choice import AutoChoice
 from multidomain.runs.unlabelled import UnlabelledDomain
@@ -31,8 +33,10 @@ NEW_LOG = "log.new.jsonl"
 CHECKPOINT = "checkpoint.safetensors"
 SEEN = "seen.safetensors"
 CHOICE = "choice.json"
+NEW_CHOICE = "choice.new.json"
 CONFIG = "train.toml"
 REPORT = "report.html"
+LOCK = ".lock"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +58,25 @@ class RowsToScore:
 
 
 class RunFolder:
-    """The files of a run in a folder, except those of the model itself."""
+    """The files of a run in a folder.
+
+    A run under way keeps its checkpoints, and in a folder that holds a model also a log and a choice of its own, beside
+    the files of the last finished run. When it ends, all its files replace those in one step.
+    """
 
     def __init__(self, path: Path):
         self.path = path
+        complete(path)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep other processes from training in the folder."""
+        message = f"Another process is training in {self.path}."
+        return alone(self.path / LOCK, message, "Wait for it, or choose another folder.")
 
     @property
     def log(self) -> Path:
         """Return where the log of the current run is written; an old model keeps its own until it is replaced."""
-        return self.path / (NEW_LOG if is_model_folder(self.path) else LOG)
+        return self.path / (NEW_LOG if self.holds_model else LOG)
 
     @property
     def checkpoint(self) -> Path:
@@ -90,9 +104,14 @@ class RunFolder:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ModelError(f"{path} is damaged.", "Train again with {overwrite}.") from None
 
+    @property
+    def is_under_way(self) -> bool:
+        """Tell whether a run has started, or one over a finished run, and has not ended."""
+        return bool(self.checkpoints) or (self.path / NEW_LOG).exists()
+
     def ended(self) -> dict[str, Any] | None:
         """Return the metrics of the folder's run if it has finished and no other has started since."""
-        return None if self.checkpoints else self.metrics()
+        return None if self.is_under_way else self.metrics()
 
     def check(self, settings: RunSettings, *, resume: bool, overwrite: bool, smoke: bool) -> None:
         """Refuse to replace a run unless told to; a smoke run may always be replaced."""
@@ -103,33 +122,37 @@ class RunFolder:
             raise ConfigError(f"{self.path} is a member of the ensemble. Choose another folder for the whole.")
         if finished and not finished.get("smoke") and smoke:
             raise ConfigError(f"{self.path} holds a real run, which a smoke run must not replace.", _OTHER_FOLDER)
-        if resume and is_model_folder(self.path) and not self.checkpoints:
+        if resume and self.holds_model and not self.is_under_way:
             raise ConfigError(f"{self.path} holds a model, but no run to resume.", f"{_OTHER_FOLDER} Or {{overwrite}}.")
         replaceable = resume or overwrite or (finished and finished.get("smoke"))
-        if (finished or self.checkpoints or is_model_folder(self.path)) and not replaceable:
+        if (finished or self.is_under_way or self.holds_model) and not replaceable:
             raise ConfigError(
                 f"{self.path} holds a run already.",
                 "Resume it ({resume}), replace it ({overwrite}), or choose another folder.",
             )
 
-    def forget_checkpoints(self) -> None:
-        """Remove the checkpoints."""
-        _remove(self.checkpoints)
+    def begin(self, *, resume: bool) -> None:
+        """Start a run, or resume the one that is under way."""
+        if not resume:
+            _remove([*self.checkpoints, self.path / NEW_LOG])
+        self.log.touch()
 
-    def forget_old_results(self) -> None:
-        """Remove the metrics of the model that is about to be replaced."""
-        _remove(self.path / name for name in (METRICS, REPORT))
+    @contextmanager
+    def finished(self, metrics: Mapping[str, Any], seen: np.ndarray) -> Iterator[Path]:
+        """Yield an empty folder for the files of a finished run, which replace those of the last one in one step.
 
-    def finish(self, metrics: dict[str, Any], log: Path, seen: np.ndarray) -> None:
-        """Write the metrics and digests of a run once its model is saved, then remove its checkpoints."""
-        with whole_file(self.path / SEEN) as temporary:
-            save_file({"texts": np.unique(seen)}, temporary)
-        if log.exists():
-            log.replace(self.path / LOG)
-        else:
-            _remove([self.path / LOG])
-        write_json(self.path / METRICS, metrics)
-        self.forget_checkpoints()
+        The log goes there too, and checkpoints are removed.
+        """
+        of_run = [*self.checkpoints, *(self.path / name for name in (LOG, NEW_LOG, NEW_CHOICE, REPORT))]
+        with all_or_none(self.path) as staged:
+            yield staged
+            with whole_file(staged / SEEN) as temporary:
+                save_file({"texts": np.unique(seen)}, temporary)
+            shutil.copyfile(self.log, staged / LOG)
+            write_json(staged / METRICS, metrics)
+            for path in (*of_run, *model_files(self.path)):
+                if path.exists() and not (staged / path.name).exists():
+                    mark_removed(staged / path.name)
 
     def unlabelled_domains(self) -> list[UnlabelledDomain]:
         """Return the domains that had few labels or none in training; empty if that is not recorded."""
@@ -173,20 +196,19 @@ class RunFolder:
         unseen = rows[~np.isin(corpus.text_keys()[rows], self.seen())]
         return RowsToScore(unseen, description, len(rows) - len(unseen))
 
-    def choice(self) -> AutoChoice | None:
-        """Return the choice that led to the model in the folder, None if its method was given."""
-        try:
-            content = json.loads((self.path / CHOICE).read_text(encoding="utf-8"))
-            return TypeAdapter(AutoChoice).validate_python(content)
-        except (OSError, ValueError):
-            return None
+    def choice(self, *, under_way: bool = False) -> AutoChoice | None:
+        """Return the choice that led to the model in the folder, or to the run under way; None if there is none."""
+        for name in (NEW_CHOICE, CHOICE) if under_way else (CHOICE,):
+            try:
+                content = json.loads((self.path / name).read_text(encoding="utf-8"))
+                return TypeAdapter(AutoChoice).validate_python(content)
+            except (OSError, ValueError):
+                continue
+        return None
 
-    def keep_choice(self, choice: AutoChoice | None) -> None:
-        """Write a choice beside the model that it is for; None removes one of an earlier model."""
-        if choice is None:
-            _remove([self.path / CHOICE])
-        else:
-            write_json(self.path / CHOICE, asdict(choice))
+    def keep_choice(self, choice: AutoChoice) -> None:
+        """Keep the choice of a run under way; an old model keeps its own."""
+        write_json(self.path / (NEW_CHOICE if self.holds_model else CHOICE), asdict(choice))
 
     def test_scores(self) -> dict[str, Any]:
         """Return the scores on the test set, empty if there are none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from multidomain.renamings import without_replaced
 from multidomain.runs.folder import RunFolder
 from multidomain.runs.machine import machine
 from multidomain.runs.predictions import HeldOutPredictions
-from multidomain.runs.scoring import train_and_score
+from multidomain.runs.scoring import Scored, train_and_score
 from multidomain.runs.unlabelled import UnlabelledDomain, unlabelled_domains
 from multidomain.training.callbacks import Callback
 from multidomain.training.data import EncodedRows
@@ -59,8 +59,12 @@ def run_in_folder(
     smoke: bool = False,
     callbacks: Sequence[Callback] = (),
     documents: Documents | None = None,
+    also_save: Callable[[Path], None] = lambda folder: None,
 ) -> RunResult:
     """Train, evaluate and save; resume an interrupted run.
+
+    The folder is locked meanwhile. A run that it holds stays whole until the new one has ended, and is then replaced in
+    one step.
 
     Parameters
     ----------
@@ -74,45 +78,51 @@ def run_in_folder(
         A trial run, whose scores are meaningless; it never replaces a real one.
     documents
         Those of the corpus, if they are analysed already.
+    also_save
+        Called with a folder to write further files of the finished run to.
     """
     folder = RunFolder(path)
     description = _description(corpus, split, split_settings, settings)
     if resume and (finished := folder.ended()):
         return _read_again(path, finished, description)
     folder.check(settings, resume=resume, overwrite=overwrite, smoke=smoke)
-    if not resume:
-        folder.forget_checkpoints()
     members = [RunFolder(member) for member in saved_members(settings)]
-    for member in members:
-        for note in _check_leak(member, corpus, split):
-            for callback in callbacks:
-                callback.on_note(note)
-    for callback in callbacks:
-        callback.on_run_begin(description)
-    try:
-        description["smoke"] = smoke
-        result = _run(folder, corpus, split, settings, description, members, device, callbacks, documents)
-    except BaseException:
+    for note in (note for member in members for note in _check_leak(member, corpus, split)):
         for callback in callbacks:
-            callback.on_run_error()
-        raise
+            callback.on_note(note)
+    with folder.alone():
+        folder.check(settings, resume=resume, overwrite=overwrite, smoke=smoke)  # another process may have come first
+        folder.begin(resume=resume)
+        for callback in callbacks:
+            callback.on_run_begin(description)
+        try:
+            scored, result = _train(folder, corpus, split, settings, device, callbacks, documents)
+            about = {"smoke": smoke, "summary": asdict(summarise(corpus)), "machine": machine()}
+            seen = np.concatenate([_seen_in(corpus, split), *(member.seen() for member in members)])
+            with folder.finished({**description, **about, "result": _as_json(result)}, seen) as staged:
+                scored.trained.model.save(staged)
+                HeldOutPredictions.of(scored, corpus, split, settings.training.seed).save(staged)
+                also_save(staged)
+        except BaseException:
+            for callback in callbacks:
+                callback.on_run_error()
+            raise
     for callback in callbacks:
         callback.on_run_end(_figures(result))
     return result
 
 
-def _run(
+def _train(
     folder: RunFolder,
     corpus: Corpus,
     split: Split,
     settings: RunSettings,
-    description: dict[str, Any],
-    members: Sequence[RunFolder],
     device: Device,
     callbacks: Sequence[Callback],
     documents: Documents | None,
-) -> RunResult:
-    began, log, seed = time.monotonic(), folder.log, settings.training.seed
+) -> tuple[Scored, RunResult]:
+    """Train with the log and checkpoints in the folder, and measure what came of it."""
+    began, seed = time.monotonic(), settings.training.seed
     held_out = np.concatenate([split.dev, split.test])
     at_start = _InvarianceAtStart(corpus, held_out, seed)
     scored = train_and_score(
@@ -121,7 +131,7 @@ def _run(
         settings,
         device=device,
         checkpoint_path=folder.checkpoint,
-        callbacks=[LogFile(log, settings.objective.metric), at_start, *callbacks],
+        callbacks=[LogFile(folder.log, settings.objective.metric), at_start, *callbacks],
         documents=documents,
     )
     model, history, encoded = scored.trained.model, scored.trained.history, scored.trained.encoded
@@ -139,13 +149,7 @@ def _run(
     for note in filter(None, (domain.note for domain in result.unlabelled)):
         for callback in callbacks:
             callback.on_note(note)
-    folder.forget_old_results()
-    model.save(folder.path)
-    HeldOutPredictions.of(scored, corpus, split, seed).save(folder.path)
-    content = {**description, "summary": asdict(summarise(corpus)), "result": _as_json(result), "machine": machine()}
-    seen = np.concatenate([_seen_in(corpus, split), *(member.seen() for member in members)])
-    folder.finish(content, log, seen)
-    return result
+    return scored, result
 
 
 def _test_scores(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ from multidomain.data.settings import ReadingSettings
 from multidomain.data.splits import Split, split_by
 from multidomain.errors import ConfigError, Note
 from multidomain.features.base import Documents
+from multidomain.files import mark_removed, write_json
 from multidomain.runs.auto import choose_method, is_choice_for
 from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AUTO, TrainConfig
-from multidomain.runs.folder import CONFIG, RunFolder
+from multidomain.runs.folder import CHOICE, CONFIG, RunFolder
 from multidomain.runs.run import RunResult, run_in_folder
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
@@ -126,22 +127,30 @@ def train(
         if choice is None:
             check_trainable(plan.corpus, plan.split)
             on_compare()
-            choice = choose_method(
-                plan.corpus,
-                plan.split,
-                plan.settings,
-                config.auto,
-                device=device,
-                callbacks=auto_callbacks,
-                documents=documents,
-                on_candidate=on_candidate,
-            )
-            if not plan.folder.holds_model:  # an old model keeps its own until it is replaced
+            with plan.folder.alone():
+                choice = choose_method(
+                    plan.corpus,
+                    plan.split,
+                    plan.settings,
+                    config.auto,
+                    device=device,
+                    callbacks=auto_callbacks,
+                    documents=documents,
+                    on_candidate=on_candidate,
+                )
                 plan.folder.keep_choice(choice)
         on_choice(choice)
         config = config.with_method(choice.method, choice.features)
         plan = Plan(config, plan.corpus, plan.split, plan.smoke)
         device = suited_device(plan.settings, device)
+
+    def save_config_and_choice(folder: Path) -> None:
+        config.save(folder / CONFIG)
+        if choice:
+            write_json(folder / CHOICE, asdict(choice))
+        elif not resume:
+            mark_removed(folder / CHOICE)
+
     result = run_in_folder(
         plan.folder.path,
         plan.corpus,
@@ -154,16 +163,14 @@ def train(
         smoke=plan.smoke,
         callbacks=callbacks,
         documents=documents,
+        also_save=save_config_and_choice,
     )
-    if choice or not resume:
-        plan.folder.keep_choice(choice)
-    config.save(plan.folder.path / CONFIG)
     return TrainOutcome(result, config, choice)
 
 
 def _remembered_choice(plan: Plan) -> AutoChoice | None:
     """Return the choice in an interrupted run's folder, if it was made for the same data and settings."""
-    choice = plan.folder.choice()
+    choice = plan.folder.choice(under_way=True)
     if choice and is_choice_for(choice, plan.corpus, plan.split, plan.settings, plan.config.auto):
         return choice
     if plan.folder.ended():

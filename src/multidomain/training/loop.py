@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -21,6 +22,7 @@ from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import Checkpoint
 from multidomain.training.sampling import labelled_stream, text_stream
 from multidomain.training.settings import TrainingSettings
+from multidomain.training.signals import HeldSignal, held_signals
 
 
 @dataclass
@@ -98,11 +100,9 @@ class Trainer:
             for message in at.recovered:  # before the checkpoint
                 self._on_note(Note(message, kind="recovered"))
             while not self._is_over():
-                try:
-                    self._run_epoch()
-                except Divergence as divergence:
-                    self._recover(divergence)
-                    self._save_if_due()
+                # A run that can be resumed is stopped between two steps, when all of its state can be saved.
+                with held_signals() if self._checkpoint else nullcontext(HeldSignal()) as self._held:
+                    self._run_epochs()
         finally:
             for callback in self._callbacks:
                 callback.on_train_end()
@@ -116,12 +116,23 @@ class Trainer:
         waited = at.epoch - at.best_epoch if at.best_epoch else 0
         return at.epoch == self._settings.max_epochs or waited >= self._settings.patience
 
+    def _run_epochs(self) -> None:
+        """Run epochs until training is over or a signal has come."""
+        while not self._is_over() and self._held.number is None:
+            try:
+                self._run_epoch()
+            except Divergence as divergence:
+                self._recover(divergence)
+                self._save_if_due()
+
     def _run_epoch(self) -> None:
         """Run the rest of an epoch; raise a `Divergence` if training diverges in it."""
         self._method.train()
         while self._at.iteration < self._iterations:
             self._step()
             self._save_if_due()
+            if self._held.number is not None:
+                return
         self._end_epoch()
         self._save_if_due()
 
@@ -172,7 +183,8 @@ class Trainer:
 
     def _save_if_due(self) -> None:
         now = time.monotonic()
-        if self._checkpoint is None or now - self._saved < self._settings.checkpoint_seconds:
+        is_due = now - self._saved >= self._settings.checkpoint_seconds or self._held.number is not None
+        if self._checkpoint is None or not is_due:
             return
         if not_finite(self._method.state_dict().items()):  # the next check says so; the last good checkpoint stays
             return

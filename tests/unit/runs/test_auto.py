@@ -14,7 +14,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -462,15 +462,12 @@ def test_the_reason_names_the_best_first():
     )
 
 
-def test_a_choice_is_kept_read_and_taken_away(tmp_path: Path):
+def test_a_choice_is_kept_and_read(tmp_path: Path):
     folder = RunFolder(tmp_path / "new" / "run")
     assert folder.choice() is None
     left_out = replace(CHOICE, candidates=(*CHOICE.candidates, Candidate("mlp", None, None, 0.1)))
     folder.keep_choice(left_out)
-    assert folder.choice() == left_out
-    folder.keep_choice(None)
-    assert folder.choice() is None and not list(folder.path.iterdir())
-    folder.keep_choice(None)
+    assert folder.choice() == folder.choice(under_way=True) == left_out
 
 
 @pytest.mark.parametrize("content", ["", "{", "null", "[]", '{"method": "lr"}', b"\xff\xfe{}"])
@@ -682,8 +679,8 @@ def test_the_report_says_why(folder: Path, run: Run):
     assert code == 0, err
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "chosen because" in page and choice.reason in page
-    for damage in (lambda: RunFolder(folder).keep_choice(CHOICE), lambda: (folder / "choice.json").write_text("{")):
-        damage()
+    for damaged in (json.dumps(asdict(CHOICE)), "{"):
+        (folder / "choice.json").write_text(damaged)
         assert run("report", folder)[0] == 0
         assert "chosen because" not in (folder / "report.html").read_text(encoding="utf-8"), "it is of another model"
 
