@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 RUNS ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rounding test-browser lint bench clean
+.PHONY: help setup demo test test-rounding test-browser test-faults lint bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,11 @@ test-rounding: $(INSTALLED) ## run the tests of numbers again, rounded as two ot
 
 test-browser: $(INSTALLED) ## try the service's page in a real, headless Chromium
 	$(BIN)/python -m pytest -m browser tests/browser
+
+test-faults: $(INSTALLED) ## kill runs, break inputs and attack the service at length; records go to results/reliability.jsonl
+	$(BIN)/python benchmarks/kill_faults.py
+	$(BIN)/python benchmarks/input_faults.py
+	$(BIN)/python benchmarks/service_faults.py
 
 lint: $(INSTALLED) ## check style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ import numpy as np
 from multidomain.data.corpus import Corpus
 from multidomain.data.prior_shift import hidden_domains, shift_hidden_priors
 from multidomain.data.splits import Split, cross_validation
-from multidomain.errors import ConfigError, DataError, counted
+from multidomain.errors import ConfigError, DataError, TrainingError, counted
 from multidomain.features.base import Documents
 from multidomain.methods.history import Epoch
 from multidomain.methods.registry import RECOMMENDED, method_entry
@@ -104,25 +104,33 @@ def choose_method(
         resolved_device(suited_device(own, device), own)  # fail before any method is tried
     documents = Documents(corpus.documents) if documents is None else documents
     candidates: list[Candidate] = []
+    divergence: TrainingError | None = None
     metric = settings.objective.metric
     began = time.monotonic()
     for own in of_each:
         started = time.monotonic()
-        clock = _Clock(began + 60 * how.budget if candidates else np.inf)  # the first is the fallback if all fail
+        has_fallback = any(candidate.accuracy is not None for candidate in candidates)
+        clock = _Clock(began + 60 * how.budget if has_fallback else np.inf)
         score = error = None
+        diverged = False
         try:
             predicted = _predictions(corpus, folds, own, clock, device, callbacks, documents)
             score, error = _cross_validated(metric, corpus, folds, split, predicted)
         except _OutOfTime:
             for callback in callbacks:
                 callback.on_train_end()
+        except TrainingError as fault:
+            diverged, divergence = True, divergence or fault
         except DataError as fault:
             raise ConfigError(
                 f"The rows cannot be cross-validated in {how.folds} folds: {fault}",
                 f"Or name a method, such as {{method={RECOMMENDED}}}.",
             ) from None
-        candidates.append(Candidate(own.entry.name, score, error, round(time.monotonic() - started, 1), metric))
+        seconds = round(time.monotonic() - started, 1)
+        candidates.append(Candidate(own.entry.name, score, error, seconds, metric, diverged))
         on_candidate(candidates[-1])
+    if divergence and all(candidate.accuracy is None for candidate in candidates):
+        raise divergence
     best = max(range(len(candidates)), key=lambda i: candidates[i].accuracy or 0)
     rule = f"{how.folds} folds of {counted(len(rows), 'labelled row')}{_about_hidden(corpus, split, folds, rows)}"
     return AutoChoice(

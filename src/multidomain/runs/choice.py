@@ -15,7 +15,7 @@ class Candidate:
     Attributes
     ----------
     accuracy, error
-        Cross-validated score by `metric`, with its standard error; None if it ran out of time.
+        Cross-validated score by `metric`, with its standard error; None if it ran out of time or has diverged.
     """
 
     method: str
@@ -23,10 +23,11 @@ class Candidate:
     error: float | None
     seconds: float
     metric: Metric = "accuracy"
+    diverged: bool = False
 
     def __str__(self) -> str:
         if self.accuracy is None or self.error is None:
-            return f"{self.method} out of time ({self.seconds:.0f} s)"
+            return f"{self.method} {'diverged' if self.diverged else 'out of time'} ({self.seconds:.0f} s)"
         name = METRIC_NAMES[self.metric]
         return f"{self.method} {100 * self.accuracy:.2f} ± {100 * self.error:.2f} % {name} ({self.seconds:.0f} s)"
 

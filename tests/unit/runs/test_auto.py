@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.prior_shift import shift_hidden_priors
 from multidomain.data.splits import Split, cross_validation, holdout_split
-from multidomain.errors import ConfigError
+from multidomain.errors import ConfigError, TrainingError
 from multidomain.methods.history import Epoch
 from multidomain.methods.registry import METHODS, RECOMMENDED, method_entry, register
 from multidomain.runs import auto as choosing
@@ -452,6 +453,33 @@ def test_a_network_without_time_is_stopped_at_once_and_everyone_is_told():
     assert first.accuracy and first.error
     assert left_out.accuracy is None and left_out.error is None
     assert f"man-nll out of time ({left_out.seconds:.0f} s)" in choice.reason
+
+
+@pytest.fixture
+def diverging() -> str:
+    """A method that cannot be fitted, under two names."""
+
+    @register("diverging-too", "lr", paper="none")
+    @register("diverging", "lr", paper="none")
+    class Diverging(method_entry("lr").method):  # type: ignore[misc]
+        def fit(self, data: object, context: object) -> NoReturn:
+            raise TrainingError("Training has diverged.", "Lower the learning rate.")
+
+    return "diverging"
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_method_that_diverges_is_left_out(place: int, diverging: str):
+    methods = ["lr"]
+    methods.insert(place, diverging)
+    choice = choose_method(CORPUS, SPLIT, SETTINGS, AutoSettings(methods=tuple(methods)))
+    assert choice.method == "lr" and choice.candidates[place].diverged
+    assert re.search(r"diverging diverged \(\d+ s\)", choice.reason)
+
+
+def test_if_nothing_can_be_fitted_it_says_why(diverging: str):
+    with pytest.raises(TrainingError, match=r"^Training has diverged\. Lower"):
+        choose_method(CORPUS, SPLIT, SETTINGS, AutoSettings(methods=(diverging, "diverging-too")))
 
 
 def test_the_reason_names_the_best_first():
