@@ -53,8 +53,8 @@ def resolved_priors(how: ClassPriors, data: TrainingData, text: Examples) -> dic
             f"'class_priors' gives one of '{data.task.domains[d]}', whose labels tell it.", "Leave that domain out."
         )
     if how == "labelled":
-        usual = labelled_prior(data.labelled, data.task.n_classes)
-        return {d: _known(usual) for d in wanted}
+        source_prior = labelled_prior(data.labelled, data.task.n_classes)
+        return {d: _known(source_prior) for d in wanted}
     rest = text.select(~np.isin(text.d, list(given)))
     estimated = estimate_priors(data.labelled, rest, data.task.n_classes) if len(rest) else {}
     return {d: given[d] if d in given else estimated[d] for d in wanted}

@@ -200,13 +200,13 @@ class SPED(Method):
         text = self._rows(unlabelled)
         model = self._aligned(self._calibrated(solution, dev, data.dev), text, priors)
         shares = predicted_shares(model.scores(text), text.d)
-        usual = labelled_prior(data.labelled, K, weighted=True)
+        source_prior = labelled_prior(data.labelled, K, weighted=True)
         everything = labelled + text
         certainty = np.array([priors[d].certainty if d in priors else 0.0 for d in range(len(self.task.domains))])
         trust = s.pseudo_label_weight * certainty[text.d]
         first = dev_score(solution.scores(dev), data.dev, context.metric) if len(data.dev) else None
         for number in range(1, s.rounds + 1) if len(text.d) else ():
-            answer, pseudo_weight = pseudo_labels(model.scores(text), text.d, usual)
+            answer, pseudo_weight = pseudo_labels(model.scores(text), text.d, source_prior)
             cost = chosen["C"] * np.r_[weight, trust * pseudo_weight]
             following = self._solve(everything, np.r_[y, answer], cost, chosen["length"])
             reached = dev_score(following.scores(dev), data.dev, context.metric) if len(data.dev) else None
@@ -308,10 +308,11 @@ class SPED(Method):
         return row_sum(words, weight) + denoised @ denoised_weight
 
 
-def pseudo_labels(logits: np.ndarray, d: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pseudo_labels(logits: np.ndarray, d: np.ndarray, source_prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the most probable class of each row, and how much it counts.
 
-    That is the margin to the second class, times a factor that gives the classes of each domain their usual shares.
+    That is the margin to the second class, times a factor that gives the classes of each domain the shares that they
+    have in the labelled rows.
     """
     p = softmax(logits, axis=1)
     answer = p.argmax(axis=1)
@@ -319,7 +320,7 @@ def pseudo_labels(logits: np.ndarray, d: np.ndarray, usual: np.ndarray) -> tuple
     weight = first - second
     for domain in np.unique(d):
         here = d == domain
-        mass = np.bincount(answer[here], weight[here], minlength=len(usual))
-        factor = usual * mass.sum() / mass.clip(1e-12)
+        mass = np.bincount(answer[here], weight[here], minlength=len(source_prior))
+        factor = source_prior * mass.sum() / mass.clip(1e-12)
         weight[here] *= factor.clip(0, _MOST_BALANCE)[answer[here]]
     return answer, weight
