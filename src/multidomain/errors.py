@@ -168,7 +168,7 @@ def quoted(names: Iterable[str], limit: int = 12) -> str:
     """Join names as ``'a', 'b', 'c'``, truncated after `limit` names."""
     names = [str(n) for n in names]
     shown = ", ".join(f"'{n}'" for n in names[:limit])
-    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+    return shown + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
 
 
 def counted(number: int, noun: str) -> str:

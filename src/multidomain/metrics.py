@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,22 @@ METRIC_NAMES: dict[Metric, str] = {
 }
 
 
+def rows_of_each(values: np.ndarray) -> dict[Any, np.ndarray]:
+    """Return the row numbers of each value, ascending; values are in order of first appearance.
+
+    One pass over the rows, however many values (domains, mostly) there are.
+
+    Examples
+    --------
+    >>> rows_of_each(np.array(["pans", "books", "pans"]))
+    {'pans': array([0, 2]), 'books': array([1])}
+    """
+    codes: dict[Any, int] = {}
+    code_of_row = np.array([codes.setdefault(value, len(codes)) for value in values.tolist()], dtype=np.int64)
+    by_code = np.argsort(code_of_row, kind="stable")
+    return dict(zip(codes, np.split(by_code, np.cumsum(np.bincount(code_of_row))[:-1]), strict=bool(codes)))
+
+
 def by_domain(
     score: Callable[[np.ndarray, np.ndarray], float], y: np.ndarray, predicted: np.ndarray, domains: np.ndarray
 ) -> dict:
@@ -30,7 +46,7 @@ def by_domain(
     >>> by_domain(accuracy, y, predicted, np.array(["books", "books", "pans"]))
     {'books': 1.0, 'pans': 0.0}
     """
-    return {d: score(y[domains == d], predicted[domains == d]) for d in dict.fromkeys(domains.tolist())}
+    return {d: score(y[rows], predicted[rows]) for d, rows in rows_of_each(domains).items()}
 
 
 def accuracy(y: np.ndarray, predicted: np.ndarray) -> float:

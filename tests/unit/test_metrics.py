@@ -13,9 +13,18 @@ from multidomain.metrics import (
     domain_mean,
     equal_mass_bins,
     macro_f1,
+    rows_of_each,
     selection_score,
     two_class_scores,
 )
+
+
+@pytest.mark.parametrize("values", [np.array([], dtype=object), np.array([3, 1, 3, 3, 2, 1]), np.array(list("banana"))])
+def test_rows_of_each_value_are_those_that_a_mask_finds(values):
+    found = rows_of_each(values)
+    assert list(found) == list(dict.fromkeys(values.tolist()))
+    for value, rows in found.items():
+        assert rows.tolist() == np.flatnonzero(values == value).tolist()
 
 
 def test_scores_of_each_domain_in_the_order_of_their_first_appearance():

@@ -29,7 +29,7 @@ def evaluate_command(
     labels in training, or few, its class prior as it was assumed or estimated stands beside the predicted and the true
     class shares.
     """
-    from multidomain.cli.render import evaluation_table, unlabelled_table
+    from multidomain.cli.render import evaluation_table, unlabelled_table, verdict_lines
     from multidomain.evaluation.evaluate import evaluate_corpus
     from multidomain.model.model import Model
     from multidomain.runs.folder import RunFolder
@@ -52,6 +52,5 @@ def evaluate_command(
     unlabelled = predicted_in(run.unlabelled_domains(), scores)
     if unlabelled:
         out.print(unlabelled_table(unlabelled, scores))
-        for domain in unlabelled:
-            if domain.doubts:
-                out.print(domain.verdict, soft_wrap=True)
+        for line in verdict_lines([one for one in unlabelled if one.doubts]):
+            out.print(line, soft_wrap=True)

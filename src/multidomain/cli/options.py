@@ -55,7 +55,7 @@ READING = [one for one in train_options() if one.path[0] == "reading" and one.na
 
 def load_data(data: str, given: Mapping[tuple[str, ...], Any]) -> Corpus:
     """Read the data that a command is given, as its options of `READING` say."""
-    from multidomain.runs.train import load_data
+    from multidomain.data.load import load_data
 
     return load_data(data, ReadingSettings.parse({path[-1]: value for path, value in given.items()}, "options"))
 

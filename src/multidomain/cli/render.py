@@ -1,4 +1,4 @@
-"""Tables for the terminal."""
+"""Tables of results, models and methods for the terminal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import Any
 
 from rich.table import Column, Table
 
-from multidomain.data.checks import CorpusSummary
-from multidomain.data.corpus import Corpus
+from multidomain.cli.data_tables import add_rest, shown_domains
 from multidomain.data.named.registry import CORPORA
-from multidomain.data.splits import Split
-from multidomain.errors import counted, quoted
 from multidomain.evaluation.evaluate import Evaluation
 from multidomain.evaluation.invariance import Invariance
 from multidomain.experiments.recipes import rows_of
@@ -19,7 +16,9 @@ from multidomain.methods.registry import METHODS, MethodEntry
 from multidomain.model.model import Model
 from multidomain.runs.unlabelled import UnlabelledDomain
 
-_CLASSES_SHOWN = 6
+_MOST_NAMES = 50
+_MOST_VERDICTS = 16
+_MOST_UNLABELLED = 30  # domains; of more those with most doubts are shown
 
 _SCORES = {
     "accuracy": "accuracy",
@@ -36,9 +35,12 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     table = Table("domain", "labels", title=title, title_justify="left")
     for heading in ("rows", *shown.values()):
         table.add_column(heading, justify="right")
-    for score in evaluation.domains:
+    domains = evaluation.domains
+    kept = shown_domains([score.rows for score in domains], [1 - score.accuracy for score in domains])
+    for score in (domains[i] for i in kept):
         had = "yes" if score.had_labels else "none"
         table.add_row(score.domain, had, f"{score.rows:,}", *(_percent(getattr(score, name)) for name in shown))
+    add_rest(table, len(kept), len(domains), by="most errors", whole="'multidomain evaluate --json' prints all")
     table.add_section()
     total = sum(score.rows for score in evaluation.domains)
     table.add_row("mean of domains", "", f"{total:,}", *(_percent(evaluation.mean(n)) for n in shown), style="bold")
@@ -55,11 +57,21 @@ def unlabelled_table(domains: Sequence[UnlabelledDomain], evaluation: Evaluation
     table = Table("domain", "class", title="domains without labels in training, or with few", title_justify="left")
     for heading in ("prior", "95 % interval", "predicted", *(["true"] if scores else [])):
         table.add_column(heading, justify="right")
-    for one in domains:
+    doubtful = sorted(domains, key=lambda one: -len(one.doubts)) if len(domains) > _MOST_UNLABELLED else domains
+    for one in doubtful[:_MOST_UNLABELLED]:
         true = (scores[one.domain].label_shares or {}) if scores else {}
         for number, share in enumerate(one.shares):
             table.add_row("" if number else one.domain, *share, *([f"{true[share.name]:.0%}"] if true else []))
+    if len(domains) > _MOST_UNLABELLED:
+        table.add_row(f"and {len(domains) - _MOST_UNLABELLED:,} more")
     return table
+
+
+def verdict_lines(domains: Sequence[UnlabelledDomain]) -> list[str]:
+    """Say of domains with few labels or none whether to trust the predictions."""
+    lines = [one.verdict for one in domains[:_MOST_VERDICTS]]
+    left = len(domains) - len(lines)
+    return lines + ([f"({left:,} more domains are not listed.)"] if left else [])
 
 
 def invariance_lines(before: Invariance | None, after: Invariance | None) -> list[str]:
@@ -78,13 +90,14 @@ def invariance_lines(before: Invariance | None, after: Invariance | None) -> lis
 def model_table(model: Model, title: str) -> Table:
     """The facts of a saved model."""
     task = model.method.task
-    unlabelled = [name for name in task.domains if name not in model.labelled_domains]
+    labelled = set(model.labelled_domains)
+    unlabelled = [name for name in task.domains if name not in labelled]
     parameters = sum(p.numel() for p in model.method.parameters())
     table = Table("", "", title=title, title_justify="left", show_header=False)
     table.add_row("method", model.method_name)
     table.add_row("classes", ", ".join(map(str, model.classes)))
-    table.add_row("domains with labels", ", ".join(model.labelled_domains))
-    table.add_row("domains without", ", ".join(unlabelled) or "none")
+    table.add_row("domains with labels", _listed(model.labelled_domains))
+    table.add_row("domains without", _listed(unlabelled) or "none")
     table.add_row("features", f"{task.n_inputs:,}: {model.features.description}")
     table.add_row("parameters", f"{parameters:,}")
     table.add_section()
@@ -93,49 +106,9 @@ def model_table(model: Model, title: str) -> Table:
     return table
 
 
-def summary_table(summary: CorpusSummary) -> Table:
-    """What a corpus holds, by domain."""
-    title = f"{summary.name}: {counted(summary.rows, 'row')}, {counted(len(summary.domains), 'domain')}, "
-    table = Table("domain", title=title + counted(len(summary.class_names), "class"), title_justify="left")
-    classes = summary.class_names if len(summary.class_names) <= _CLASSES_SHOWN else ()
-    for heading in ("rows", "labelled", *map(str, classes), "duplicates", "conflicts"):
-        table.add_column(heading, justify="right")
-    for name, domain in summary.domains.items():
-        numbers = [domain.rows, domain.labelled, *(domain.per_class[c] for c in classes)]
-        numbers += [domain.repeated_texts, domain.conflicting_texts]
-        table.add_row(name, *(f"{number:,}" for number in numbers))
-    if not classes:
-        table.caption, table.caption_justify = f"classes: {quoted(summary.class_names)}", "left"
-    return table
-
-
-def split_table(corpus: Corpus, split: Split) -> Table:
-    """How a corpus is split, by domain."""
-    parts = {"train": split.train, "dev": split.dev, "test": split.test, "text only": split.unlabelled}
-    table = Table("domain", title=f"split: {split.rule}", title_justify="left")
-    for heading in parts:
-        table.add_column(heading, justify="right")
-    for name in corpus.domain_names:
-        table.add_row(name, *(f"{(corpus.domains[rows] == name).sum():,}" for rows in parts.values()))
-    table.add_section()
-    table.add_row("all", *(f"{len(rows):,}" for rows in parts.values()), style="bold")
-    return table
-
-
-def split_notes(corpus: Corpus, split: Split) -> list[str]:
-    """Return the caveats of a split."""
-    notes = []
-    repeated = sum(r.in_train_or_unlabelled for r in split.duplicates(corpus).values())
-    if repeated:
-        notes.append(
-            f"note: {repeated:,} of {len(split.test):,} test texts are duplicates of training or unlabelled text of "
-            "their domain; a given split is kept as it is"
-        )
-    labelled = split.test[corpus.labelled[split.test]]
-    without = [name for name in corpus.domain_names if name not in set(corpus.domains[labelled])]
-    if without:
-        notes.append(f"note: {quoted(without)} cannot be scored: no test row has a label")
-    return notes
+def _listed(names: Sequence[str]) -> str:
+    more = [f"and {len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else []
+    return ", ".join([*names[:_MOST_NAMES], *more])
 
 
 def kept_line(best_epoch: int, epochs: int, chosen: Mapping[str, Any], seconds: float) -> str:

@@ -105,7 +105,7 @@ def _callbacks(plan: Plan, tensorboard: Path | None, mlflow: str | None) -> list
 
 def _show_plan(plan: Plan) -> None:
     """Show how the input was read."""
-    from multidomain.cli import render
+    from multidomain.cli import data_tables
     from multidomain.data.checks import summarise
 
     corpus, split = plan.corpus, plan.split
@@ -113,9 +113,9 @@ def _show_plan(plan: Plan) -> None:
         err.print(f"smoke: one epoch on {counted(len(corpus), 'row')}; scores are meaningless", style="yellow")
     if corpus.columns:
         out.print("columns: " + ", ".join(f"{field} '{name}'" for field, name in corpus.columns.items()))
-    out.print(render.summary_table(summarise(corpus)))
-    out.print(render.split_table(corpus, split))
-    for note in render.split_notes(corpus, split):
+    out.print(data_tables.summary_table(summarise(corpus)))
+    out.print(data_tables.split_table(corpus, split))
+    for note in data_tables.split_notes(corpus, split):
         out.print(note, soft_wrap=True)
 
 
@@ -140,9 +140,8 @@ def _show_outcome(outcome: TrainOutcome, plan: Plan) -> None:
         out.print(render.evaluation_table(result.test, f"{config.method} on the test set of {plan.corpus.name}"))
     if result.unlabelled:
         out.print(render.unlabelled_table(result.unlabelled))
-        for domain in result.unlabelled:
-            if not domain.doubts:  # which were noted
-                out.print(domain.verdict, soft_wrap=True)
+        for line in render.verdict_lines([one for one in result.unlabelled if not one.doubts]):  # others were noted
+            out.print(line, soft_wrap=True)
     if result.invariance or config.run.requirements.shared_features:
         for line in render.invariance_lines(result.invariance_before, result.invariance):
             out.print(line, soft_wrap=True)

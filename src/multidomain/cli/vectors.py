@@ -32,7 +32,7 @@ def vectors_command(
     """
     import numpy as np
 
-    from multidomain.cli.render import split_notes, split_table
+    from multidomain.cli.data_tables import split_notes, split_table
     from multidomain.data.splits import split_by
     from multidomain.features.sequences import SequenceFeaturizer
     from multidomain.features.word_vectors import train_vectors, write_vectors

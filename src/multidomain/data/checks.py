@@ -11,6 +11,8 @@ from multidomain.data.splits import Split
 from multidomain.data.values import first_rows
 from multidomain.errors import DataError, Note, quoted
 
+_NOTED_ONE_BY_ONE = 8  # domains
+
 
 @dataclass(frozen=True)
 class DomainSummary:
@@ -59,26 +61,29 @@ class CorpusSummary:
 
 def summarise(corpus: Corpus) -> CorpusSummary:
     """Count rows, labels, duplicates and conflicting labels of each domain."""
-    keys = corpus.text_keys()
-    domains = {}
-    by_domain = np.argsort(corpus.domain_codes, kind="stable")
-    sizes = np.bincount(corpus.domain_codes, minlength=len(corpus.domain_names))
-    for domain, rows in zip(corpus.domain_names, np.split(by_domain, np.cumsum(sizes)[:-1]), strict=True):
-        labels = corpus.labels[rows]
-        domains[domain] = DomainSummary(
-            rows=len(rows),
-            labelled=int(corpus.labelled[rows].sum()),
-            per_class={name: int((labels == name).sum()) for name in corpus.class_names},
-            repeated_texts=len(rows) - len(np.unique(keys[rows])),
-            conflicting_texts=_conflicts(keys[rows], labels),
+    classes, n_domains, n_classes = corpus.class_names, len(corpus.domain_names), len(corpus.class_names)
+    code_of_class = {name: code for code, name in enumerate(classes)}
+    domain, labelled = corpus.domain_codes, np.flatnonzero(corpus.labelled)
+    label = np.array([code_of_class[name] for name in corpus.labels[labelled]], dtype=np.int64)
+    _, text = np.unique(corpus.text_keys(), return_inverse=True)
+    text_and_domain = text * n_domains + domain
+    labels_of_texts = np.unique(text_and_domain[labelled] * n_classes + label) // max(n_classes, 1)
+    labelled_texts, n_labels = np.unique(labels_of_texts, return_counts=True)
+
+    def counts(domain_of_each: np.ndarray) -> np.ndarray:
+        return np.bincount(domain_of_each, minlength=n_domains)
+
+    rows, conflicting = counts(domain), counts(labelled_texts[n_labels > 1] % n_domains)
+    repeated = rows - counts(np.unique(text_and_domain) % n_domains)
+    per_class = np.bincount(domain[labelled] * n_classes + label, minlength=n_domains * n_classes)
+    columns = (rows, counts(domain[labelled]), per_class.reshape(n_domains, n_classes), repeated, conflicting)
+    summaries = {
+        name: DomainSummary(n, with_label, dict(zip(classes, of_classes, strict=True)), again, in_conflict)
+        for name, n, with_label, of_classes, again, in_conflict in zip(
+            corpus.domain_names, *(column.tolist() for column in columns), strict=True
         )
-    return CorpusSummary(corpus.name, len(corpus), corpus.class_names, domains)
-
-
-def _conflicts(keys: np.ndarray, labels: np.ndarray) -> int:
-    pairs = {(key, label) for key, label in zip(keys.tolist(), labels, strict=True) if label is not None}
-    _, labels_per_text = np.unique(np.array([key for key, _ in pairs], dtype=np.uint64), return_counts=True)
-    return int((labels_per_text > 1).sum())
+    }
+    return CorpusSummary(corpus.name, len(corpus), classes, summaries)
 
 
 def check_trainable(corpus: Corpus, split: Split) -> list[Note]:
@@ -137,14 +142,26 @@ def _notes_on_domains(corpus: Corpus, split: Split, train: np.ndarray) -> list[N
     classes: dict[str, set[str]] = {}
     for domain, label in zip(corpus.domains[train], corpus.labels[train], strict=True):
         classes.setdefault(domain, set()).add(label)
-    for domain, names in classes.items():
-        if len(names) == 1:
-            notes.append(
-                Note(
-                    f"All labelled training rows of the domain '{domain}' have the class '{next(iter(names))}': "
-                    "its private features can learn only that.",
-                    "Add rows of other classes, or leave the domain unlabelled.",
-                    kind="one-class",
-                )
+    return notes + _notes_on_one_class({domain: names.pop() for domain, names in classes.items() if len(names) == 1})
+
+
+def _notes_on_one_class(class_of: dict[str, str]) -> list[Note]:
+    """Return a note for each domain with a single class, or one for all if there are many."""
+    if len(class_of) > _NOTED_ONE_BY_ONE:
+        return [
+            Note(
+                f"In each of {len(class_of):,} domains all labelled training rows have the same class "
+                f"({quoted(class_of)}): their private features can learn only that.",
+                "Add rows of other classes, or leave the domains unlabelled.",
+                kind="one-class",
             )
-    return notes
+        ]
+    return [
+        Note(
+            f"All labelled training rows of the domain '{domain}' have the class '{name}': its private features can "
+            "learn only that.",
+            "Add rows of other classes, or leave the domain unlabelled.",
+            kind="one-class",
+        )
+        for domain, name in class_of.items()
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -182,6 +182,11 @@ class Corpus:
         """For each row, the index of its domain in `domain_names`."""
         codes = {name: code for code, name in enumerate(self.domain_names)}
         return np.array([codes[name] for name in self.domains], dtype=np.int64)
+
+    def in_domains(self, names: Collection[str]) -> np.ndarray:
+        """Return the mask of the rows of some domains."""
+        asked = set(names)
+        return np.array([name in asked for name in self.domain_names], dtype=bool)[self.domain_codes]
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:

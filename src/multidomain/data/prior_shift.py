@@ -9,6 +9,7 @@ import numpy as np
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
+from multidomain.metrics import rows_of_each
 
 FACTOR = 4
 """By which the odds of a class are multiplied or divided."""
@@ -18,7 +19,7 @@ _FEWEST_ROWS = 10  # that may be left
 
 def hidden_domains(corpus: Corpus, split: Split, fold: Split) -> list[str]:
     """Return the labelled domains of a split whose labels are hidden in a fold of its cross-validation."""
-    visible = fold.labelled_domains(corpus)
+    visible = set(fold.labelled_domains(corpus))
     return [name for name in split.labelled_domains(corpus) if name not in visible]
 
 
@@ -46,31 +47,43 @@ def shift_hidden_priors(corpus: Corpus, split: Split, folds: Sequence[Split], se
     >>> np.unique(corpus.labels[pans], return_counts=True)[1]
     array([ 5, 20])
     """
+    known = np.zeros(len(corpus), dtype=bool)
+    known[np.concatenate([split.train, split.dev])] = True
+    known &= corpus.labelled
     shifted, turn = [], 0
     for fold in folds:
-        for domain in hidden_domains(corpus, split, fold):
-            fold = _shifted(corpus, split, fold, domain, turn, seed)
-            turn += 1
-        shifted.append(fold)
+        hidden = hidden_domains(corpus, split, fold)
+        shifted.append(_shifted(corpus, known, fold, hidden, turn, seed))
+        turn += len(hidden)
     return shifted
 
 
-def _shifted(corpus: Corpus, split: Split, fold: Split, domain: str, turn: int, seed: int) -> Split:
-    """Return the fold with the class prior of a hidden domain shifted, or the fold as it is."""
-    text, test = (rows[corpus.domains[rows] == domain] for rows in (fold.unlabelled, fold.test))
-    known = text[corpus.labelled[text] & np.isin(text, np.concatenate([split.train, split.dev]))]
-    rare = _rarer_classes(sorted({*corpus.labels[known], *corpus.labels[test]}), turn)
-    random = np.random.default_rng([seed, turn])
-    kept = [_thinned(corpus, rows, rare, random) for rows in (known, test)]
-    if not rare or min(map(len, kept)) < _FEWEST_ROWS:
+def _shifted(corpus: Corpus, known: np.ndarray, fold: Split, hidden: Sequence[str], turn: int, seed: int) -> Split:
+    """Return the fold with the class priors of its hidden domains shifted where enough rows are left."""
+    text_of, test_of = (_by_domain(corpus, rows) for rows in (fold.unlabelled, fold.test))
+    none, dropped, rules = fold.test[:0], [], [fold.rule]
+    for place, domain in enumerate(hidden, start=turn):
+        text, test = text_of.get(domain, none), test_of.get(domain, none)
+        labelled = text[known[text]]
+        rare = _rarer_classes(sorted({*corpus.labels[labelled], *corpus.labels[test]}), place)
+        random = np.random.default_rng([seed, place])
+        kept = [_thinned(corpus, rows, rare, random) for rows in (labelled, test)]
+        if rare and min(map(len, kept)) >= _FEWEST_ROWS:
+            dropped.append(np.setdiff1d(np.concatenate([text, test]), np.concatenate(kept)))
+            rules.append(f"in {domain} one in {FACTOR} of {', '.join(rare)}")
+    if not dropped:
         return fold
-    dropped = np.setdiff1d(np.concatenate([text, test]), np.concatenate(kept))
+    gone = np.concatenate(dropped)
     return replace(
         fold,
-        unlabelled=fold.unlabelled[~np.isin(fold.unlabelled, dropped)],
-        test=fold.test[~np.isin(fold.test, dropped)],
-        rule=f"{fold.rule}; in {domain} one in {FACTOR} of {', '.join(rare)}",
+        unlabelled=fold.unlabelled[~np.isin(fold.unlabelled, gone)],
+        test=fold.test[~np.isin(fold.test, gone)],
+        rule="; ".join(rules),
     )
+
+
+def _by_domain(corpus: Corpus, rows: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: rows[here] for name, here in rows_of_each(corpus.domains[rows]).items()}
 
 
 def _rarer_classes(classes: Sequence[str], turn: int) -> list[str]:

@@ -96,8 +96,8 @@ class Split:
         Their train and dev rows become unlabelled text; their test rows stay, to be scored.
         """
         check_domain_names(list(domains), corpus)
-        names = [name for name in corpus.domain_names if name in domains]
-        hidden = np.array([name in domains for name in corpus.domain_names])[corpus.domain_codes]
+        hidden = corpus.in_domains(domains)
+        names = dict.fromkeys(corpus.domains[hidden])
         moved = [rows[hidden[rows]] for rows in (self.train, self.dev)]
         return replace(
             self,
@@ -250,7 +250,7 @@ def cross_validation(corpus: Corpus, split: Split, n_folds: int, seed: int = 0) 
     """
     names = split.labelled_domains(corpus)
     rows = np.sort(np.concatenate([split.train, split.dev]))
-    labelled = rows[corpus.labelled[rows] & np.isin(corpus.domains[rows], names)]
+    labelled = rows[corpus.labelled[rows] & corpus.in_domains(names)[rows]]
     text = rows[~corpus.labelled[rows]]
     fold_of_row = _cut_rows(corpus, labelled, np.full(n_folds, 1 / n_folds), seed)
     dev_share = np.isin(labelled, split.dev).mean() if len(labelled) else 0.0

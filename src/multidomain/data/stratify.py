@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from multidomain.data.corpus import Corpus
+from multidomain.metrics import rows_of_each
 
 
 def components(corpus: Corpus) -> np.ndarray:
@@ -67,12 +68,34 @@ def cut(component: np.ndarray, stratum: np.ndarray, shares: np.ndarray, rng: np.
     shares = np.broadcast_to(shares, (n_strata, shares.shape[-1]))
     part = np.full(n_components, -1, dtype=np.int64)
     n_per_stratum = np.diff(counts.indptr)
+    linked = np.zeros(n_strata, dtype=bool)
+    linked[stratum[np.bincount(component, minlength=n_components)[component] > 1]] = True
+    _deal_single_rows(counts, np.flatnonzero(~linked & (n_per_stratum > 0)), part, shares)
     for s in np.argsort(n_per_stratum, kind="stable"):
+        if not linked[s]:
+            continue
         members = counts.indices[counts.indptr[s] : counts.indptr[s + 1]]
         sizes = counts.data[counts.indptr[s] : counts.indptr[s + 1]]
         order = np.lexsort((members, -sizes))
         _deal(members[order], sizes[order], part, shares[s])
     return part[component]
+
+
+def _deal_single_rows(counts: sp.csc_matrix, strata: np.ndarray, part: np.ndarray, shares: np.ndarray) -> None:
+    """Deal strata of which every component is one row; fills `part`.
+
+    Such strata do not depend on others, and those of one size and the same shares are dealt alike: a corpus of 10,000
+    domains has few kinds of them.
+    """
+    sizes = np.diff(counts.indptr)[strata]
+    _, kinds = np.unique(np.column_stack([sizes, shares[strata]]), axis=0, return_inverse=True)
+    for alike in rows_of_each(kinds.ravel()).values():
+        n = sizes[alike[0]]
+        starts = counts.indptr[strata[alike]]
+        members = np.sort(counts.indices[starts[:, None] + np.arange(n)], axis=1)
+        dealt = np.full(n, -1, dtype=np.int64)
+        _deal(np.arange(n), np.ones(n, dtype=np.int64), dealt, shares[strata[alike[0]]])
+        part[members] = dealt
 
 
 def _deal(members: np.ndarray, sizes: np.ndarray, part: np.ndarray, shares: np.ndarray) -> None:

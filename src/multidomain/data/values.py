@@ -173,6 +173,7 @@ def first_rows(rows: Sequence[int], where: Callable[[int], str], limit: int = 5)
 
 def check_domain_names(asked: Sequence[str], corpus: Corpus) -> None:
     """Check that all requested domains are in the corpus."""
+    known = set(corpus.domain_names)
     for name in asked:
-        if name not in corpus.domain_names:
+        if name not in known:
             raise DataError(f"'{corpus.name}' has no domain '{name}'.{did_you_mean(name, corpus.domain_names)}")

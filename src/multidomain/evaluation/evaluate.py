@@ -15,7 +15,7 @@ from multidomain.data.values import ONLY_DOMAIN
 from multidomain.errors import DataError, Note, quoted
 from multidomain.evaluation.invariance import Invariance, measure_invariance
 from multidomain.methods.linear.base import solve_one
-from multidomain.metrics import accuracy, by_domain, domain_mean, macro_f1
+from multidomain.metrics import accuracy, by_domain, domain_mean, macro_f1, rows_of_each
 from multidomain.model.model import Model, UnknownDomain
 from multidomain.training.data import EncodedRows
 
@@ -107,19 +107,20 @@ def evaluate(
     accuracies, f1 = (by_domain(score, y, predicted, domains) for score in (accuracy, macro_f1))
     of_baselines = {name: by_domain(accuracy, y, other, domains) for name, other in (baselines or {}).items()}
     classes = [str(name) for name in model.classes]
+    had_labels = set(model.labelled_domains)
     return Evaluation(
         [
             DomainScore(
                 domain=name,
-                had_labels=name in model.labelled_domains,
-                rows=int((domains == name).sum()),
+                had_labels=name in had_labels,
+                rows=len(here),
                 accuracy=accuracies[name],
                 macro_f1=f1[name],
-                label_shares=_shares(y[domains == name], classes),
-                predicted_shares=_shares(predicted[domains == name], classes),
+                label_shares=_shares(y[here], classes),
+                predicted_shares=_shares(predicted[here], classes),
                 **{baseline: scores[name] for baseline, scores in of_baselines.items()},
             )
-            for name in accuracies
+            for name, here in rows_of_each(domains).items()
         ]
     )
 
@@ -152,11 +153,10 @@ def baselines(
     x = encoded[rows]
     train = train[corpus.labelled[train]]
     overall = Counter(corpus.labels[train]).most_common(1)[0][0]
-    of_domain = {}
-    for name in dict.fromkeys(corpus.domains[rows]):
-        labels = corpus.labels[train[corpus.domains[train] == name]]
-        of_domain[name] = Counter(labels).most_common(1)[0][0] if len(labels) else overall
-    predicted = {"majority_accuracy": np.array([of_domain[name] for name in corpus.domains[rows]]).astype(str)}
+    labels_of = {name: corpus.labels[train[here]] for name, here in rows_of_each(corpus.domains[train]).items()}
+    most_frequent = {name: Counter(labels).most_common(1)[0][0] for name, labels in labels_of.items()}
+    majority = np.array([most_frequent.get(name, overall) for name in corpus.domains[rows]]).astype(str)
+    predicted = {"majority_accuracy": majority}
     # A model of one domain takes a document without a domain to be of that one.
     if model.requirements.unseen_domains and model.domains != (ONLY_DOMAIN,):
         codes = model.resolve_domains(None, len(rows)).codes

@@ -31,7 +31,7 @@ from multidomain.experiments.recipes import Recipe, Row, load_recipe, table_name
 from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records, records_file
 from multidomain.features.base import Documents
 from multidomain.files import alone
-from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1
+from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1, rows_of_each
 from multidomain.model.storage import is_model_folder
 from multidomain.runs.machine import machine
 from multidomain.runs.scoring import Scored, train_and_score
@@ -299,7 +299,8 @@ def _scores(scored: Scored, corpus: Corpus, split: Split) -> dict[str, Any]:
     dev_y, y = (np.array([classes.index(c) for c in corpus.labels[rows]]) for rows in (split.dev, split.test))
     dev_predicted, predicted = scored.dev.argmax(axis=1), scored.test.argmax(axis=1)
     domains = corpus.domains[split.test]
-    names = [name for name in corpus.domain_names if (domains == name).any()]
+    here = rows_of_each(domains)
+    names = [name for name in corpus.domain_names if name in here]
     clean = np.isin(split.test, split.clean_test(corpus))
     return {
         "classes": list(classes),
@@ -308,7 +309,7 @@ def _scores(scored: Scored, corpus: Corpus, split: Split) -> dict[str, Any]:
         "macro_f1": by_domain(macro_f1, y, predicted, domains),
         "calibration_error": by_domain(calibration_error, y, scored.test, domains),
         "clean": by_domain(accuracy, y[clean], predicted[clean], domains[clean]),
-        "clean_rows": {name: int((clean & (domains == name)).sum()) for name in names},
-        "predictions": {name: pack(predicted[domains == name]) for name in names},
-        "truth": {name: pack(y[domains == name]) for name in names},
+        "clean_rows": {name: int(clean[here[name]].sum()) for name in names},
+        "predictions": {name: pack(predicted[here[name]]) for name in names},
+        "truth": {name: pack(y[here[name]]) for name in names},
     }

@@ -17,7 +17,7 @@ from multidomain.errors import ConfigError, DataError, TrainingError, counted
 from multidomain.features.base import Documents
 from multidomain.methods.history import Epoch
 from multidomain.methods.registry import RECOMMENDED, method_entry
-from multidomain.metrics import Metric
+from multidomain.metrics import Metric, rows_of_each
 from multidomain.model.model import Model
 from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AutoSettings, merged
@@ -237,9 +237,9 @@ def _cross_validated(
     hidden: dict[str, list[np.ndarray]] = {}
     for fold, of_fold in zip(folds, predicted, strict=True):
         domains, both = corpus.domains[fold.test], np.stack([corpus.labels[fold.test].astype(str), of_fold])
-        had_labels = fold.labelled_domains(corpus)
-        for name in dict.fromkeys(domains):
-            (shown if name in had_labels else hidden).setdefault(name, []).append(both[:, domains == name])
+        had_labels = set(fold.labelled_domains(corpus))
+        for name, here in rows_of_each(domains).items():
+            (shown if name in had_labels else hidden).setdefault(name, []).append(both[:, here])
     n_with = len(split.labelled_domains(corpus))
     parts = [(measured, count) for measured, count in ((shown, n_with), (hidden, len(corpus.domain_names) - n_with))]
     parts = [(measured, count) for measured, count in parts if measured and count]

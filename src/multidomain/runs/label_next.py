@@ -12,6 +12,7 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.values import check_domain_names
 from multidomain.errors import DataError, Note, counted
 from multidomain.features.ngrams import NgramFeaturizer
+from multidomain.metrics import rows_of_each
 from multidomain.model.model import Model
 
 _FEW_LABELS = 100  # at which a further label of a domain is expected to gain half as much as its first
@@ -94,8 +95,9 @@ def label_next(
     resolved = model.resolve_domains(list(corpus.domains[rows]), len(rows))
     p = model.probabilities(model.encode(corpus.documents[rows]), resolved.codes)
     labels_of = _label_counts(model, corpus, labels)
-    names = [name for name in corpus.domain_names if name in set(corpus.domains[rows])]
-    here = [np.flatnonzero(corpus.domains[rows] == name) for name in names]
+    of_domain = rows_of_each(corpus.domains[rows])
+    names = [name for name in corpus.domain_names if name in of_domain]
+    here = [of_domain[name] for name in names]
     gains = np.array([expected_gain(p[i], labels_of.get(name, 0)) for name, i in zip(names, here, strict=True)])
     sizes = divided(n, gains, np.array([len(i) for i in here]))
     order = np.concatenate(_picked(corpus, rows, p, here, sizes))[in_proportion(sizes)]

@@ -15,6 +15,7 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.errors import ModelError
 from multidomain.files import whole_file
+from multidomain.metrics import rows_of_each
 from multidomain.model.model import Model
 from multidomain.runs.scoring import Scored
 
@@ -110,17 +111,16 @@ class HeldOutPredictions:
 
 def _spread(domains: np.ndarray, wanted: int, seed: int) -> np.ndarray:
     """Sample rows at random, balanced over domains as far as possible."""
-    names = dict.fromkeys(domains)
+    of_domain = rows_of_each(domains)
     random = np.random.default_rng(seed)
-    of_each = wanted // max(1, len(names))
-    chosen = [random.permutation(np.flatnonzero(domains == name))[:of_each] for name in names]
+    of_each = wanted // max(1, len(of_domain))
+    chosen = [random.permutation(rows)[:of_each] for rows in of_domain.values()]
     return np.sort(np.concatenate([*chosen, np.empty(0, dtype=np.int64)])).astype(np.int64)
 
 
 def _private_features(model: Model, x: csr_matrix, domains: np.ndarray) -> np.ndarray | None:
     private: np.ndarray | None = None
-    for name in dict.fromkeys(domains):
-        here = np.flatnonzero(domains == name)
+    for name, here in rows_of_each(domains).items():
         features = model.private_features(x[here], name)
         if features is not None:
             if private is None:

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from multidomain.data.checks import check_trainable
-from multidomain.data.columns import Columns
 from multidomain.data.corpus import Corpus
-from multidomain.data.labels_file import add_labels
-from multidomain.data.named.registry import load_corpus
-from multidomain.data.readers.read import read_corpus
-from multidomain.data.settings import ReadingSettings
+from multidomain.data.load import load_data
 from multidomain.data.splits import Split, split_by
 from multidomain.errors import ConfigError, Note
 from multidomain.features.base import Documents
@@ -82,18 +77,6 @@ def plan_run(config: TrainConfig, *, smoke: bool = False) -> Plan:
     if smoke:
         corpus = corpus.thinned(SMOKE_ROWS)
     return Plan(config, corpus, split_by(corpus, config.split_settings), smoke)
-
-
-def load_data(data: str, reading: ReadingSettings) -> Corpus:
-    """Read a corpus, the files given for its other parts, and those with further labels."""
-    r = reading
-    columns = Columns(r.text_column, r.label_column, r.domain_column, r.split_column, r.weight_column)
-    options: dict[str, Any] = {"encoding": r.encoding, "drop_empty": r.drop_empty}
-    files = {part: path for part, path in (("dev", r.dev), ("test", r.test), ("unlabelled", r.text_only)) if path}
-    corpora = [load_corpus(data, columns, part="train" if files else None, **options)]
-    corpora += [read_corpus(path, columns, part=part, **options) for part, path in files.items()]
-    corpus = Corpus.concat(corpora)
-    return add_labels(corpus, r.labels, columns, **options) if r.labels else corpus
 
 
 def train(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from multidomain.methods.base import Batch
 from multidomain.methods.data import TrainingData
+from multidomain.metrics import rows_of_each
 from multidomain.nn.sparse import SparseMatrix
 
 _BLOCK = 64  # mini-batches of each domain planned at a time
@@ -106,9 +107,10 @@ def labelled_stream(
     """X: labelled rows of the labelled domains; `balanced` draws a domain's classes equally often."""
     d, y, weight = data.labelled.d, data.labelled.y, data.labelled.weight
     assert y is not None
+    of_domain = rows_of_each(d)
     pools = []
     for code in data.task.labelled:
-        rows = np.flatnonzero(d == code)
+        rows = of_domain[code]
         pools.append([rows[y[rows] == c] for c in np.unique(y[rows])] if balanced else [rows])
     # Weighted means do not depend on the scale of the weights, and single precision holds this one.
     relative = None if weight is None else (weight / weight.max()).clip(1e-30)
@@ -117,5 +119,6 @@ def labelled_stream(
 
 def text_stream(data: TrainingData, batch_size: int, seed: int, device: torch.device | str = "cpu") -> DomainStream:
     """U: the text of all domains, without labels."""
-    pools = [[np.flatnonzero(data.text.d == code)] for code in range(len(data.task.domains))]
+    of_domain = rows_of_each(data.text.d)
+    pools = [[of_domain[code]] for code in range(len(data.task.domains))]
     return DomainStream(SparseMatrix(data.text.x, device), pools, None, batch_size, (seed, 1))

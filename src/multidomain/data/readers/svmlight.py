@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_files
 
 from multidomain.data.corpus import Corpus, Provenance, object_array
 from multidomain.data.values import class_name, part_name
@@ -68,6 +67,8 @@ def read_svmlight(
 
 
 def _load(files: Sequence[Path], zero_based: bool | None, n_features: int | None) -> list:
+    from sklearn.datasets import load_svmlight_files  # takes a second to import, which other formats need not wait for
+
     try:
         return load_svmlight_files(
             [str(f) for f in files],
