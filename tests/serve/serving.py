@@ -45,15 +45,16 @@ class Server:
 
 def trained_model(folders: pytest.TempPathFactory) -> Path:
     """Return the folder of a model that the real command has trained; once for all tests."""
-    return _trained(folders.getbasetemp() / "served-model", _TRAINING)
+    return trained(folders.getbasetemp() / "served-model", _TRAINING)
 
 
 def domain_specific_model(folders: pytest.TempPathFactory) -> Path:
     """Return the same of a model that refuses texts of no known domain."""
-    return _trained(folders.getbasetemp() / "domain-specific-model", _DOMAIN_SPECIFIC)
+    return trained(folders.getbasetemp() / "domain-specific-model", _DOMAIN_SPECIFIC)
 
 
-def _trained(folder: Path, options: list[str]) -> Path:
+def trained(folder: Path, options: list[str]) -> Path:
+    """Return a folder with a model that the real command has trained on the corpus "demo", if need be now."""
     if not (folder / "metrics.json").exists():
         done = CliRunner().invoke(cli.app, ["train", "demo", "-o", str(folder), *options], catch_exceptions=False)
         assert done.exit_code == 0, done.output
