@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -125,3 +126,20 @@ def test_a_folder_that_cannot_be_loaded_leaves_the_model_in_place(model_folder: 
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert httpx.post(f"{server.url}/v1/predict", json={"text": "a delightful novel"}).status_code == 200
+
+
+@WORKERS
+def test_reloads_that_are_queued_when_the_server_stops_are_answered(model_folder: Path, workers: str) -> None:
+    statuses: list[int] = []
+    with serving(model_folder, "--workers", workers, token=TOKEN, complaint=None) as server:
+        ask = partial(httpx.post, f"{server.url}/-/reload", headers=AUTHORISED, timeout=20)
+        threads = [threading.Thread(target=lambda: statuses.append(ask().status_code)) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        while not statuses:
+            time.sleep(0.01)
+        server.process.terminate()
+        for thread in threads:
+            thread.join(timeout=20)
+    assert len(statuses) == 12
+    assert set(statuses) <= {200, 409, 503}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib import resources
@@ -65,41 +65,47 @@ def create_app(served: Served, setup: Setup, counts: np.ndarray, worker: int, re
         lifespan=_lifespan,
     )
     methods = {route.path: route.methods for route in router.routes if isinstance(route, APIRoute)}
-    limits, token = setup.limits, setup.token
-    predictor, metrics = Predictor(lambda: served.model), Metrics([*_PAGE, *methods, _DOCUMENT], counts, worker)
-    predicting = WorkerThread("batches", _MOST_BATCHES, threads=setup.threads)
-    reading = WorkerThread("tables", _MOST_TABLES)
-    explaining = WorkerThread("explanations", _MOST_EXPLANATIONS, threads=setup.threads)
-    reloading = WorkerThread("reloads", _MOST_RELOADS)
-    batcher = Batcher(predictor, predicting, limits, metrics)
-    app.state.threads = (reloading, reading, explaining, predicting)
-    app.state.service = Service(
-        served,
-        limits,
-        metrics,
-        predictor,
-        batcher,
-        Tables(lambda: served.model, reading, predicting),
-        explaining,
-        partial(reloading.run, reload) if token is not None else None,
-    )
+    metrics = Metrics([*_PAGE, *methods, _DOCUMENT], counts, worker)
+    app.state.service, app.state.threads = _service(served, setup, metrics, reload)
     handle_errors(app)
     app.include_router(router)
     for path, (name, media_type) in _PAGE.items():
         app.add_api_route(path, _page(name, media_type), include_in_schema=False, methods=["GET", "HEAD"])
-    if token is not None:
+    if setup.token is not None:
         _document_token(app)
     with_body = [path for path, allowed in methods.items() if "POST" in (allowed or ()) and path != RELOAD_PATH]
     inner: ASGIApp = BodyLimit(
-        app, limits, paths=with_body, bare_paths={*OPEN_PATHS, _DOCUMENT, *methods} - {*with_body}
+        app, setup.limits, paths=with_body, bare_paths={*OPEN_PATHS, _DOCUMENT, *methods} - {*with_body}
     )
-    if token is not None:
-        inner = TokenRequired(inner, token, OPEN_PATHS)
+    if setup.token is not None:
+        inner = TokenRequired(inner, setup.token, OPEN_PATHS)
     if setup.hosts is not None:
         inner = OwnHostsOnly(inner, setup.hosts)
     if setup.proxies:
-        inner = ForwardedClients(inner, limits.max_connections_per_client, setup.proxies)
+        inner = ForwardedClients(inner, setup.limits.max_connections_per_client, setup.proxies)
     return SafeHeaders(Measured(inner, metrics))
+
+
+def _service(
+    served: Served, setup: Setup, metrics: Metrics, reload: ReloadNow
+) -> tuple[Service, Sequence[WorkerThread]]:
+    """Return what the endpoints need, and the threads behind it in the order in which they end."""
+    predictor = Predictor(lambda: served.model)
+    predicting = WorkerThread("batches", _MOST_BATCHES, threads=setup.threads)
+    reading = WorkerThread("tables", _MOST_TABLES)
+    explaining = WorkerThread("explanations", _MOST_EXPLANATIONS, threads=setup.threads)
+    reloading = WorkerThread("reloads", _MOST_RELOADS)
+    service = Service(
+        served,
+        setup.limits,
+        metrics,
+        predictor,
+        Batcher(predictor, predicting, setup.limits, metrics),
+        Tables(lambda: served.model, reading, predicting),
+        explaining,
+        partial(reloading.run, reload) if setup.token is not None else None,
+    )
+    return service, (reloading, reading, explaining, predicting)
 
 
 @asynccontextmanager

@@ -172,6 +172,8 @@ class Supervisor:
 
     def _agreed(self, workers: Sequence[_Worker], loaded: Sequence[Loaded]) -> str:
         """Return the description of the model that all have loaded, or raise why they have not."""
+        if self._is_stopping:
+            raise WorkerError("The server is stopping.")
         for worker in workers:
             if isinstance(worker.reply, MultidomainError):
                 raise worker.reply

@@ -102,6 +102,7 @@ class _Control:
         self._sending = threading.Lock()
         self._reloaded: SimpleQueue[MultidomainError | None] = SimpleQueue()
         self._next: Served | None = None
+        self._is_over = False
 
     def send(self, message: Any) -> None:
         with self._sending, suppress(OSError):  # the supervisor is gone; `obey` ends the server
@@ -110,7 +111,10 @@ class _Control:
     def ask(self) -> MultidomainError | None:
         """Let all workers reload; return why they did not, or None. One thread may ask."""
         self.send(ASK_FOR_RELOAD)
-        return self._reloaded.get()
+        error = self._reloaded.get()
+        if self._is_over:
+            self._reloaded.put(error)  # for whoever asks next
+        return error
 
     def obey(self, setup: Setup, served: Served, stop: Callable[[], None]) -> None:
         """Do as the supervisor says, until it says to stop or is gone."""
@@ -125,6 +129,7 @@ class _Control:
                         self._switch(served)
                     case Order.DROP:
                         self._next = None
+        self._is_over = True
         self._reloaded.put(WorkerError("The server is stopping."))
         stop()
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 from attacks import Models, Size, load, memory, slow
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 Record: TypeAlias = Callable[[str, dict[str, Any]], None]
 MOST_GROWTH_MB = 16
 MOST_LOG_BYTES = 20_000
