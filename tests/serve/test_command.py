@@ -25,8 +25,9 @@ from multidomain.model.model import Model
 Run = Callable[..., tuple[int, str, str]]
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_on_sigterm_every_request_that_was_accepted_is_answered(
-    model_folder: Path, offline: Model, corpus: Corpus
+    model_folder: Path, offline: Model, corpus: Corpus, workers: str
 ) -> None:
     texts = corpus.documents[:200].tolist()
     expected = offline.predict_proba(texts, ["books"] * len(texts))
@@ -66,7 +67,7 @@ def test_on_sigterm_every_request_that_was_accepted_is_answered(
                 connection.close()
                 connection = None
 
-    with serving(model_folder) as server:
+    with serving(model_folder, "--workers", workers) as server:
         threads = [threading.Thread(target=ask_until_refused, args=(server, n)) for n in range(8)]
         for thread in threads:
             thread.start()

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gc
-import signal
-import sys
-from contextlib import suppress
-from pathlib import Path
+import socket
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from multidomain.cli.console import out, print_error, print_notes
 from multidomain.cli.options import MethodFile, ModelArgument, option
-from multidomain.errors import ConfigError, MultidomainError, Note, counted
+from multidomain.errors import ConfigError, Note
 from multidomain.serve.limits import Limits
 
 if TYPE_CHECKING:
-    from multidomain.serve.served import Served
+    from multidomain.serve.setup import Setup
 
 _LIMITS = Limits()
 
@@ -26,7 +22,8 @@ def serve_command(
     model: ModelArgument,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is all of this machine's.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8000,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads for prediction.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that serve the model, each with a copy of it.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads for prediction, in each worker.")] = 1,
     max_body_bytes: Annotated[int, option(Limits, "max_body_bytes")] = _LIMITS.max_body_bytes,
     max_texts: Annotated[int, option(Limits, "max_texts")] = _LIMITS.max_texts,
     max_text_length: Annotated[int, option(Limits, "max_text_length")] = _LIMITS.max_text_length,
@@ -54,17 +51,14 @@ def serve_command(
     """Serve a trained model over HTTP: a web page at /, an API under /v1.
 
     If the environment variable MULTIDOMAIN_TOKEN is set, requests must carry it ('Authorization: Bearer TOKEN').
-    On SIGHUP the model is loaded again from its folder, and no request is lost.
+    On SIGHUP, or POST /-/reload with the token, the model is loaded again from its folder, and no request is lost.
     """
     _refuse_without_extra()
-    import torch
-
-    from multidomain.serve.app import create_app
     from multidomain.serve.clients import trusted_proxies
-    from multidomain.serve.connections import Connections, connection_limit
-    from multidomain.serve.protocol import Guard
+    from multidomain.serve.connections import connection_limit
     from multidomain.serve.security import is_this_machine_only, own_hosts, token_from_environment
-    from multidomain.serve.server import Server, listen, url_of
+    from multidomain.serve.server import listen
+    from multidomain.serve.setup import Setup
 
     given: dict[str, Any] = {
         "max_body_bytes": max_body_bytes,
@@ -80,13 +74,12 @@ def serve_command(
         "max_connections": max_connections,
         "max_connections_per_client": max_connections_per_client,
     }
-    limits = Limits.parse(given, "limits")
+    limits = Limits.parse(given, "limits").share(workers)
     proxies = trusted_proxies(trusted_proxy or [])
     most, notes = connection_limit(limits)
     print_notes(notes)
-    guard = Guard(Connections(most, limits.max_connections_per_client), limits.header_timeout, proxies)
+    limits = limits.model_copy(update={"max_connections": most})
     token = token_from_environment()
-    torch.set_num_threads(threads)
     with listen(host, port) as listener:
         hosts = own_hosts(host, listener) if token is None and is_this_machine_only(listener) else None
         if token is None and hosts is None:
@@ -98,51 +91,23 @@ def serve_command(
                     )
                 ]
             )
-        served = _loaded(model, method, limits)
-        url = url_of(listener)
-
-        def ready() -> None:
-            out.print(f"{model}: {_described(served)}", soft_wrap=True)
-            out.print(f"serving at {url} (API: {url}/openapi.json); stop with Ctrl+C", soft_wrap=True)
-
-        def reload() -> None:
-            try:
-                served.replace(_loaded(model, method, limits))
-            except (MultidomainError, OSError) as error:
-                print_error(error)
-                print_notes([Note(f"{model} was not reloaded, and the previous model is still being served.")])
-                return
-            _exclude_from_collection()
-            out.print(f"reloaded {model}: {_described(served)}", soft_wrap=True)
-
-        app = create_app(served, limits, token=token, hosts=hosts, proxies=proxies, threads=threads)
-        _exclude_from_collection()
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn re-raises the signal after its own shutdown
-        with suppress(KeyboardInterrupt):  # re-raised by uvicorn after a clean stop
-            Server(app, listener, guard, ready=ready, reload=reload).run()
+        _serve(Setup(model, method, limits, token, hosts, proxies, threads), listener, workers)
 
 
-def _loaded(folder: Path, method: str | None, limits: Limits) -> Served:
-    from multidomain.model.model import Model
-    from multidomain.serve.app import model_facts
-    from multidomain.serve.served import Served
+def _serve(setup: Setup, listener: socket.socket, workers: int) -> None:
+    from multidomain.serve.setup import Operator
 
-    loaded = Model.load(folder, method=method)
-    if loaded.features.vocabulary is None:
-        raise ConfigError(f"{folder} was trained on vectors, and the service reads texts.", "Serve a model of texts.")
-    return Served(loaded, model_facts(folder, loaded, limits))
+    operator = Operator(
+        tell=lambda line: out.print(line, soft_wrap=True), warn=lambda note: print_notes([note]), error=print_error
+    )
+    if workers > 1:
+        from multidomain.serve.supervisor import Supervisor
 
+        Supervisor(setup, listener, workers, operator).run()
+        return
+    from multidomain.serve.process import serve_alone
 
-def _described(served: Served) -> str:
-    domains, classes = counted(len(served.model.domains), "domain"), len(served.model.classes)
-    return f"{served.model.method_name}, {domains}, {classes} classes"
-
-
-def _exclude_from_collection() -> None:
-    """Exclude libraries and model from garbage collection, which paused requests for 0.3 s."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
+    serve_alone(setup, listener, operator)
 
 
 def _refuse_without_extra() -> None:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import resources
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 from fastapi import FastAPI
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from multidomain.model.model import Model
-from multidomain.runs.folder import RunFolder
+from multidomain.errors import MultidomainError
 from multidomain.serve.batching import Batcher
 from multidomain.serve.bodies import BodyLimit
 from multidomain.serve.clients import ForwardedClients
 from multidomain.serve.errors import handle_errors
-from multidomain.serve.limits import Limits
 from multidomain.serve.metrics import Measured, Metrics
 from multidomain.serve.predictor import Predictor
-from multidomain.serve.routes import Service, router
-from multidomain.serve.schemas import DomainFacts, ModelFacts, Scores
+from multidomain.serve.routes import RELOAD_PATH, Service, router
 from multidomain.serve.security import OwnHostsOnly, SafeHeaders, TokenRequired
 from multidomain.serve.served import Served
+from multidomain.serve.setup import Setup
 from multidomain.serve.tables import Tables
-from multidomain.serve.workers import Worker
+from multidomain.serve.threads import WorkerThread
 from multidomain.version import __version__
 
 _PAGE = {
@@ -37,33 +36,23 @@ _PAGE = {
     "/server.js": ("server.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
+ReloadNow: TypeAlias = Callable[[], MultidomainError | None]
+
 OPEN_PATHS = (*_PAGE, "/healthz")
 _DOCUMENT = "/openapi.json"
-_TOLD_LIMITS = {"max_body_bytes", "max_texts", "max_text_length", "max_explain_length", "max_explain_words"}
-_MOST_BATCHES, _MOST_TABLES, _MOST_EXPLANATIONS = 1, 8, 32
+_MOST_BATCHES, _MOST_TABLES, _MOST_EXPLANATIONS, _MOST_RELOADS = 1, 8, 32, 4
 
 
-def create_app(
-    served: Served,
-    limits: Limits,
-    *,
-    token: str | None = None,
-    hosts: Collection[str] | None = None,
-    proxies: Collection[str] = (),
-    threads: int = 1,
-) -> SafeHeaders:
+def create_app(served: Served, setup: Setup, counts: np.ndarray, worker: int, reload: ReloadNow) -> SafeHeaders:
     """Return the service as an ASGI app.
 
     Parameters
     ----------
-    token
-        The token that requests must carry; None for no token.
-    hosts
-        Host names that are accepted, see `own_hosts`; None accepts any.
-    proxies
-        Proxies whose forwarded client addresses are believed; see `trusted_proxies`.
-    threads
-        How many threads torch may use.
+    counts, worker
+        See `Metrics`.
+    reload
+        Serves what the model folder holds now, or returns why not. Offered only if there is a token: any web page can
+        let a browser on this machine send a request.
     """
     app = FastAPI(
         title="multidomain",
@@ -76,53 +65,47 @@ def create_app(
         lifespan=_lifespan,
     )
     methods = {route.path: route.methods for route in router.routes if isinstance(route, APIRoute)}
-    predictor, metrics = Predictor(lambda: served.model), Metrics([*_PAGE, *methods, _DOCUMENT])
-    predicting = Worker("batches", _MOST_BATCHES, threads=threads)
-    reading = Worker("tables", _MOST_TABLES)
-    explaining = Worker("explanations", _MOST_EXPLANATIONS, threads=threads)
-    batcher = Batcher(predictor, predicting, limits, metrics)
-    app.state.threads = (reading, explaining, predicting)
-    app.state.service = Service(
-        served, limits, metrics, predictor, batcher, Tables(lambda: served.model, reading, predicting), explaining
-    )
+    metrics = Metrics([*_PAGE, *methods, _DOCUMENT], counts, worker)
+    app.state.service, app.state.threads = _service(served, setup, metrics, reload)
     handle_errors(app)
     app.include_router(router)
     for path, (name, media_type) in _PAGE.items():
         app.add_api_route(path, _page(name, media_type), include_in_schema=False, methods=["GET", "HEAD"])
-    if token is not None:
+    if setup.token is not None:
         _document_token(app)
-    with_body = [path for path, allowed in methods.items() if "POST" in (allowed or ())]
+    with_body = [path for path, allowed in methods.items() if "POST" in (allowed or ()) and path != RELOAD_PATH]
     inner: ASGIApp = BodyLimit(
-        app, limits, paths=with_body, bare_paths={*OPEN_PATHS, _DOCUMENT, *methods} - {*with_body}
+        app, setup.limits, paths=with_body, bare_paths={*OPEN_PATHS, _DOCUMENT, *methods} - {*with_body}
     )
-    if token is not None:
-        inner = TokenRequired(inner, token, OPEN_PATHS)
-    if hosts is not None:
-        inner = OwnHostsOnly(inner, hosts)
-    if proxies:
-        inner = ForwardedClients(inner, limits.max_connections_per_client, proxies)
+    if setup.token is not None:
+        inner = TokenRequired(inner, setup.token, OPEN_PATHS)
+    if setup.hosts is not None:
+        inner = OwnHostsOnly(inner, setup.hosts)
+    if setup.proxies:
+        inner = ForwardedClients(inner, setup.limits.max_connections_per_client, setup.proxies)
     return SafeHeaders(Measured(inner, metrics))
 
 
-def model_facts(folder: Path, model: Model, limits: Limits) -> ModelFacts:
-    """Return the description of a model; scores are included if its folder holds a finished run."""
-    test = RunFolder(folder).test_scores()
-    scores = {
-        score["domain"]: Scores(**{n: score[n] for n in Scores.model_fields}) for score in test.get("domains", [])
-    }
-    return ModelFacts(
-        name=folder.resolve().name,
-        method=model.method_name,
-        version=__version__,
-        classes=[str(name) for name in model.classes],
-        domains=[
-            DomainFacts(name=name, labelled=name in model.labelled_domains, test=scores.get(name))
-            for name in model.domains
-        ],
-        answers_without_domain=model.requirements.unseen_domains,
-        accuracy=test.get("accuracy"),
-        limits=limits.model_dump(include=_TOLD_LIMITS),
+def _service(
+    served: Served, setup: Setup, metrics: Metrics, reload: ReloadNow
+) -> tuple[Service, Sequence[WorkerThread]]:
+    """Return what the endpoints need, and the threads behind it in the order in which they end."""
+    predictor = Predictor(lambda: served.model)
+    predicting = WorkerThread("batches", _MOST_BATCHES, threads=setup.threads)
+    reading = WorkerThread("tables", _MOST_TABLES)
+    explaining = WorkerThread("explanations", _MOST_EXPLANATIONS, threads=setup.threads)
+    reloading = WorkerThread("reloads", _MOST_RELOADS)
+    service = Service(
+        served,
+        setup.limits,
+        metrics,
+        predictor,
+        Batcher(predictor, predicting, setup.limits, metrics),
+        Tables(lambda: served.model, reading, predicting),
+        explaining,
+        partial(reloading.run, reload) if setup.token is not None else None,
     )
+    return service, (reloading, reading, explaining, predicting)
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from multidomain.serve.errors import too_busy
 from multidomain.serve.limits import Limits
 from multidomain.serve.metrics import Metrics
 from multidomain.serve.predictor import Answer, Predictor, Question
-from multidomain.serve.workers import Worker
+from multidomain.serve.threads import WorkerThread
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Batcher:
         Where the model predicts.
     """
 
-    def __init__(self, predictor: Predictor, thread: Worker, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, predictor: Predictor, thread: WorkerThread, limits: Limits, metrics: Metrics) -> None:
         self._predictor = predictor
         self._limits = limits
         self._metrics = metrics
@@ -42,7 +42,7 @@ class Batcher:
         self._waiting: deque[_Waiting] = deque()
         self._arrived, self._full = asyncio.Event(), asyncio.Event()
         self._closing = False
-        self.n_waiting = 0  # texts
+        self._n_waiting = 0  # texts
 
     async def start(self) -> None:
         """Start the worker."""
@@ -58,14 +58,14 @@ class Batcher:
     async def predict(self, question: Question) -> list[Answer]:
         """Return the predictions for one request's texts, or refuse it if the queue is full."""
         n_texts = len(question.texts)
-        if self._waiting and self.n_waiting + n_texts > self._limits.max_waiting:
-            raise too_busy(f"{self.n_waiting:,} texts of other requests are queued.")
+        if self._waiting and self._n_waiting + n_texts > self._limits.max_waiting:
+            raise too_busy(f"{self._n_waiting:,} texts of other requests are queued.")
         loop = asyncio.get_running_loop()
         waiting = _Waiting(question, loop.create_future(), loop.time())
         self._waiting.append(waiting)
-        self.n_waiting += n_texts
+        self._wait(n_texts)
         self._arrived.set()
-        if self.n_waiting >= self._limits.max_batch:
+        if self._n_waiting >= self._limits.max_batch:
             self._full.set()
         return await waiting.answers
 
@@ -93,7 +93,7 @@ class Batcher:
         """Wait until a batch is full or its first text has waited long enough."""
         until = self._waiting[0].since + self._limits.batch_wait_ms / 1000
         remaining = until - asyncio.get_running_loop().time()
-        if remaining > 0 and self.n_waiting < self._limits.max_batch and not self._closing:
+        if remaining > 0 and self._n_waiting < self._limits.max_batch and not self._closing:
             self._full.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._full.wait(), remaining)
@@ -104,6 +104,10 @@ class Batcher:
         while self._waiting and (not batch or n_texts + len(self._waiting[0].question.texts) <= self._limits.max_batch):
             batch.append(self._waiting.popleft())
             n_texts += len(batch[-1].question.texts)
-        self.n_waiting -= n_texts
+        self._wait(-n_texts)
         self._metrics.batch(n_texts)
         return batch
+
+    def _wait(self, n_texts: int) -> None:
+        self._n_waiting += n_texts
+        self._metrics.waiting(self._n_waiting)

@@ -32,7 +32,17 @@ TABLE: dict[str, Any] = {
 
 _MESSAGES = {
     401: ("The token is missing or wrong.", "unauthorized", "This server requires a token."),
+    403: (
+        "The server has no token, without which this is not offered.",
+        "token_needed",
+        "This server has no token, so it is not reloaded over HTTP.",
+    ),
     408: ("The body takes too long.", "request_timeout", "The body was not received within 60 seconds."),
+    409: (
+        "The model folder cannot be loaded, and the previous model is still being served.",
+        "not_reloaded",
+        "runs/reviews is not a model folder: it holds no model.json.",
+    ),
     413: (
         "The body is too large, or no body is expected.",
         "body_too_large",

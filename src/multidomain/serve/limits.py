@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from pydantic import Field
 
 from multidomain.settings import Settings
+
+_DIVIDED = ("max_connections", "max_connections_per_client")
 
 
 class Limits(Settings):
@@ -22,3 +26,8 @@ class Limits(Settings):
     body_timeout: int = Field(60, ge=1, description="maximum time to receive the body of a request, seconds")
     max_connections: int = Field(512, ge=1, description="maximum open connections")
     max_connections_per_client: int = Field(128, ge=1, description="maximum open connections of one client address")
+
+    def share(self, workers: int) -> Self:
+        """Return the limits of one of several workers: connections, in total and of a client, are divided."""
+        divided = {name: -(-getattr(self, name) // workers) for name in _DIVIDED}
+        return self.model_copy(update=divided)

@@ -4,99 +4,104 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _OTHER = "other"
+_MOST_PATHS, _MOST_STATUS = 32, 599
 CLIENT_LEFT = 499  # before the answer began
 
-
-class Histogram:
-    """How many values lie at or below each of some bounds, and their sum."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def add(self, value: float) -> None:
-        """Count a value."""
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum += value
-
-    def lines(self, name: str, labels: str = "") -> Iterator[str]:
-        """Yield the samples."""
-        below = 0
-        before = f"{labels}," if labels else ""
-        for bound, count in zip([*self._bounds, float("inf")], self._counts, strict=True):
-            below += count
-            le = "+Inf" if bound == float("inf") else f"{bound:g}"
-            yield f'{name}_bucket{{{before}le="{le}"}} {below}'
-        inside = f"{{{labels}}}" if labels else ""
-        yield f"{name}_sum{inside} {self._sum:.9g}"
-        yield f"{name}_count{inside} {below}"
+COUNTS = np.dtype(
+    [
+        ("requests", np.int64, (_MOST_PATHS, _MOST_STATUS + 1)),
+        ("seconds", np.int64, (_MOST_PATHS, len(_SECONDS) + 1)),
+        ("seconds_sum", np.float64, _MOST_PATHS),
+        ("batch_texts", np.int64, len(_TEXTS) + 1),
+        ("batch_texts_sum", np.int64),
+        ("texts", np.int64),
+        ("in_flight", np.int64),
+        ("waiting", np.int64),
+    ]
+)
+"""What one worker counts: one row of an array that all workers may share."""
 
 
 class Metrics:
-    """What the service has done since it started.
+    """What the service has done since it started: the sums over all of its workers.
+
+    A worker writes to its own row alone, so that no lock is needed, and the counts of one that died stay.
 
     Parameters
     ----------
     paths
         Paths with a label of their own. All others share one, since clients could make up any number of them.
+    counts
+        One row of `COUNTS` for each worker.
+    worker
+        Whose row is written to.
     """
 
-    def __init__(self, paths: Collection[str]) -> None:
-        self._paths = frozenset(paths)
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._seconds: dict[str, Histogram] = {}
-        self._batch_texts = Histogram(_TEXTS)
-        self._texts = 0
-        self._in_flight = 0
+    def __init__(self, paths: Sequence[str], counts: np.ndarray, worker: int = 0) -> None:
+        self._paths = {path: i for i, path in enumerate(sorted({*paths, _OTHER}))}
+        assert len(self._paths) <= _MOST_PATHS
+        self._all = counts
+        self._own = counts[worker : worker + 1]
+        self._own["in_flight"] = self._own["waiting"] = 0  # of one that died
 
     def began(self) -> None:
         """Note that a request came."""
-        self._in_flight += 1
+        self._own["in_flight"] += 1
 
     def ended(self, path: str, status: int, seconds: float) -> None:
         """Note that a request was answered."""
-        self._in_flight -= 1
-        path = path if path in self._paths else _OTHER
-        self._requests[path, status] += 1
-        self._seconds.setdefault(path, Histogram(_SECONDS)).add(seconds)
+        i = self._paths.get(path, self._paths[_OTHER])
+        self._own["in_flight"] -= 1
+        self._own["requests"][0, i, status] += 1
+        self._own["seconds"][0, i, bisect_left(_SECONDS, seconds)] += 1
+        self._own["seconds_sum"][0, i] += seconds
 
     def batch(self, n_texts: int) -> None:
         """Note that so many texts were predicted together."""
-        self._batch_texts.add(n_texts)
+        self._own["batch_texts"][0, bisect_left(_TEXTS, n_texts)] += 1
+        self._own["batch_texts_sum"] += n_texts
 
     def predicted(self, n_texts: int) -> None:
         """Note that so many texts were answered, in batches or in files."""
-        self._texts += n_texts
+        self._own["texts"] += n_texts
 
-    def text(self, n_waiting: int) -> str:
-        """Return all of it, with the number of texts that wait now."""
-        return "\n".join([*self._lines(n_waiting), ""])
+    def waiting(self, n_texts: int) -> None:
+        """Note how many texts wait now."""
+        self._own["waiting"] = n_texts
 
-    def _lines(self, n_waiting: int) -> Iterator[str]:
+    def text(self) -> str:
+        """Return all of it."""
+        return "\n".join([*self._lines(), ""])
+
+    def _lines(self) -> Iterator[str]:
+        total = {name: self._all[name].sum(axis=0) for name in COUNTS.names or ()}
         yield from _head("requests_total", "counter", "Requests answered, by path and status.")
-        for (path, status), count in sorted(self._requests.items()):
-            yield f'multidomain_requests_total{{path="{path}",status="{status}"}} {count}'
+        for path, i in self._paths.items():
+            for status in total["requests"][i].nonzero()[0]:
+                labels = f'path="{path}",status="{status}"'
+                yield f"multidomain_requests_total{{{labels}}} {total['requests'][i, status]}"
         yield from _head("request_seconds", "histogram", "Response time, by path.")
-        for path, seconds in sorted(self._seconds.items()):
-            yield from seconds.lines("multidomain_request_seconds", f'path="{path}"')
+        for path, i in self._paths.items():
+            if total["seconds"][i].any():
+                counts, sum_ = total["seconds"][i], total["seconds_sum"][i]
+                yield from _histogram("request_seconds", _SECONDS, counts, sum_, f'path="{path}"')
         yield from _head("requests_in_flight", "gauge", "Requests in progress.")
-        yield f"multidomain_requests_in_flight {self._in_flight}"
+        yield f"multidomain_requests_in_flight {total['in_flight']}"
         yield from _head("texts_predicted_total", "counter", "Texts that got a prediction.")
-        yield f"multidomain_texts_predicted_total {self._texts}"
+        yield f"multidomain_texts_predicted_total {total['texts']}"
         yield from _head("batch_texts", "histogram", "Batch size, in texts.")
-        yield from self._batch_texts.lines("multidomain_batch_texts")
+        yield from _histogram("batch_texts", _TEXTS, total["batch_texts"], total["batch_texts_sum"])
         yield from _head("texts_waiting", "gauge", "Texts in the queue.")
-        yield f"multidomain_texts_waiting {n_waiting}"
+        yield f"multidomain_texts_waiting {total['waiting']}"
 
 
 class Measured:
@@ -128,3 +133,15 @@ class Measured:
 
 def _head(name: str, kind: str, help_: str) -> tuple[str, str]:
     return f"# HELP multidomain_{name} {help_}", f"# TYPE multidomain_{name} {kind}"
+
+
+def _histogram(name: str, bounds: Sequence[float], counts: np.ndarray, sum_: float, labels: str = "") -> Iterator[str]:
+    """Yield how many values lie at or below each bound, and their sum."""
+    below = 0
+    before, inside = (f"{labels},", f"{{{labels}}}") if labels else ("", "")
+    for bound, count in zip([*bounds, float("inf")], counts.tolist(), strict=True):
+        below += count
+        le = "+Inf" if bound == float("inf") else f"{bound:g}"
+        yield f'multidomain_{name}_bucket{{{before}le="{le}"}} {below}'
+    yield f"multidomain_{name}_sum{inside} {sum_:.9g}"
+    yield f"multidomain_{name}_count{inside} {below}"

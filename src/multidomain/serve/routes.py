@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -11,10 +12,11 @@ from fastapi import APIRouter, Body, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from multidomain.data.columns import Columns
+from multidomain.errors import MultidomainError
 from multidomain.serve import examples
 from multidomain.serve.batching import Batcher
 from multidomain.serve.bodies import check_length, check_request_texts, check_words
-from multidomain.serve.errors import ApiError
+from multidomain.serve.errors import ApiError, as_parameter
 from multidomain.serve.limits import Limits
 from multidomain.serve.metrics import CLIENT_LEFT, CONTENT_TYPE, Metrics
 from multidomain.serve.predictor import Predictor
@@ -28,11 +30,13 @@ from multidomain.serve.schemas import (
     PredictResponse,
     prediction_json,
 )
+from multidomain.serve.security import TOKEN_VARIABLE
 from multidomain.serve.served import Served
 from multidomain.serve.tables import TableOptions, Tables, warnings_header
-from multidomain.serve.workers import ClientLeft, Worker, while_connected
+from multidomain.serve.threads import ClientLeft, WorkerThread, while_connected
 
 router = APIRouter()
+RELOAD_PATH = "/-/reload"
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class Service:
     predictor: Predictor
     batcher: Batcher
     tables: Tables
-    explaining: Worker
+    explaining: WorkerThread
+    reload: Callable[[], Awaitable[MultidomainError | None]] | None
 
 
 async def _service(request: Request) -> Service:
@@ -145,6 +150,23 @@ async def model(service: Serving) -> Any:
     return service.served.facts
 
 
+@router.post(RELOAD_PATH, response_model=ModelFacts, responses=examples.errors(401, 403, 409, 413, 421, 503))
+async def reload(service: Serving) -> Any:
+    """Load the model folder again, and serve what it holds now; needs a token."""
+    if service.reload is None:
+        raise ApiError(
+            403,
+            "token_needed",
+            f"This server has no token, so it is not reloaded over HTTP. Set {TOKEN_VARIABLE} and start it again, or "
+            "send SIGHUP to its process.",
+        )
+    error = await service.reload()
+    if error is not None:
+        why = error.worded(as_parameter)
+        raise ApiError(409, "not_reloaded", f"{why} The previous model is still being served.")
+    return service.served.facts
+
+
 @router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", response_model=Health, responses=examples.errors(413, 421, 503))
 async def healthz() -> Any:
@@ -162,4 +184,4 @@ async def healthz() -> Any:
 )
 async def metrics(service: Serving) -> Response:
     """Count and time requests, in the text format of Prometheus."""
-    return Response(service.metrics.text(service.batcher.n_waiting), headers={"Content-Type": CONTENT_TYPE})
+    return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})

@@ -18,7 +18,7 @@ from multidomain.serve.logs import limit_logs
 from multidomain.serve.protocol import KEEP_ALIVE_SECONDS, Guard, GuardedProtocol
 from multidomain.serve.security import SafeHeaders
 
-_GRACE_SECONDS = 30  # for requests that are being answered
+GRACE_SECONDS = 30  # for requests that are being answered
 _FAREWELL_SECONDS = 1.0  # for connections that may still have sent one
 _BACKLOG = 2048
 _TICKS = 10  # of uvicorn in a second
@@ -62,8 +62,10 @@ class Server(uvicorn.Server):
     ----------
     ready
         Called when requests are accepted.
-    reload
-        Called on SIGHUP, in a thread of its own.
+    hangup
+        Called on SIGHUP, in a thread of its own; None leaves the signal alone.
+    accepted_at_once
+        Connections that are accepted before others are served.
     """
 
     def __init__(
@@ -73,7 +75,8 @@ class Server(uvicorn.Server):
         guard: Guard,
         *,
         ready: Callable[[], None],
-        reload: Callable[[], None],
+        hangup: Callable[[], object] | None,
+        accepted_at_once: int = ACCEPTED_AT_ONCE,
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -84,9 +87,9 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            backlog=ACCEPTED_AT_ONCE,
+            backlog=accepted_at_once,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
         )
         super().__init__(config)
         limit_logs()
@@ -94,7 +97,7 @@ class Server(uvicorn.Server):
         self._listener = listener
         self._guard = guard
         self._ready = ready
-        self._reload = reload
+        self._hangup = hangup
         self._reloading = ThreadPoolExecutor(1, "reload")
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
@@ -103,9 +106,9 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._listener.listen(_BACKLOG)  # asyncio has set it to the number that it accepts at once
-        if hasattr(signal, "SIGHUP"):  # not on Windows
+        if self._hangup is not None and hasattr(signal, "SIGHUP"):  # not on Windows
             loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGHUP, self._reloading.submit, self._reload)
+            loop.add_signal_handler(signal.SIGHUP, self._reloading.submit, self._hangup)
         self._ready()
 
     async def on_tick(self, counter: int) -> bool:

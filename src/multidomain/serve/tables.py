@@ -14,7 +14,7 @@ from multidomain.errors import ConfigError, DataError, counted, settings_in
 from multidomain.model.batch import predict_file
 from multidomain.model.model import Model, UnknownDomain
 from multidomain.serve.errors import ApiError, as_parameter
-from multidomain.serve.workers import Worker
+from multidomain.serve.threads import WorkerThread
 
 _NAME = "body.csv"  # as messages call it
 _LONGEST_WARNING = 200  # characters
@@ -57,7 +57,7 @@ class Tables:
         Where the model predicts.
     """
 
-    def __init__(self, served: Callable[[], Model], reading: Worker, predicting: Worker) -> None:
+    def __init__(self, served: Callable[[], Model], reading: WorkerThread, predicting: WorkerThread) -> None:
         self._served = served
         self._reading = reading
         self._predicting = predicting

@@ -1,4 +1,4 @@
-"""Worker threads beside the event loop."""
+"""WorkerThread threads beside the event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multidomain.serve.errors import too_busy
 Result = TypeVar("Result")
 
 
-class Worker:
+class WorkerThread:
     """A worker thread with a bounded queue of jobs.
 
     Parameters

@@ -1,0 +1,62 @@
+"""A process that serves a model: from a setup to an app and its limits, and a server of one process."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import socket
+import sys
+from contextlib import suppress
+
+import numpy as np
+import torch
+
+from multidomain.serve.app import ReloadNow, create_app
+from multidomain.serve.connections import Connections
+from multidomain.serve.metrics import COUNTS
+from multidomain.serve.protocol import Guard
+from multidomain.serve.security import SafeHeaders
+from multidomain.serve.served import Served, load_again, load_served
+from multidomain.serve.server import Server, url_of
+from multidomain.serve.setup import Operator, Reload, Setup
+
+
+def serve_alone(setup: Setup, listener: socket.socket, operator: Operator) -> None:
+    """Serve a model in this process, until SIGTERM or Ctrl+C."""
+    served = load_served(setup.folder, setup.method, setup.limits)
+
+    def replace() -> str:
+        served.replace(load_again(setup.folder, setup.method, setup.limits))
+        exclude_from_collection()
+        return str(served)
+
+    reload = Reload(setup.folder, replace, operator)
+    app, guard = prepared(setup, served, np.zeros(1, COUNTS), 0, reload)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn re-raises the signal after its own shutdown
+    with suppress(KeyboardInterrupt):  # re-raised by uvicorn after a clean stop
+        Server(
+            app,
+            listener,
+            guard,
+            ready=lambda: operator.serving(setup.folder, str(served), url_of(listener)),
+            hangup=reload,
+        ).run()
+
+
+def prepared(
+    setup: Setup, served: Served, counts: np.ndarray, worker: int, reload: ReloadNow
+) -> tuple[SafeHeaders, Guard]:
+    """Return what a `Server` needs; for the parameters see `create_app`."""
+    torch.set_num_threads(setup.threads)
+    limits = setup.limits
+    app = create_app(served, setup, counts, worker, reload)
+    exclude_from_collection()
+    connections = Connections(limits.max_connections, limits.max_connections_per_client)
+    return app, Guard(connections, limits.header_timeout, setup.proxies)
+
+
+def exclude_from_collection() -> None:
+    """Exclude libraries and model from garbage collection, which paused requests for 0.3 s."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
