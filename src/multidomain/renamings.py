@@ -46,7 +46,7 @@ def config_renamed(config: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in config.items():
         _put(renamed, {name: value}, CONFIG)
     for key in ("method_settings", "settings"):
-        if key in renamed:
+        if isinstance(renamed.get(key), Mapping):
             renamed[key] = method_settings_renamed(str(renamed.get("method", "")), renamed[key])
     return renamed
 

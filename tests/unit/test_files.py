@@ -222,10 +222,10 @@ def test_files_are_readable_as_any_other_file_of_the_user(tmp_path: Path):
 def test_sealed(tmp_path: Path):
     content = {"a": [1, 0.1, None], "b": {"ä": "書"}}
     write_sealed(tmp_path / "a.json", content, format_version=3)
-    assert read_sealed(tmp_path / "a.json", 3).items() >= content.items()
-    assert read_sealed(tmp_path / "a.json", 4).items() >= content.items(), "an older format is still read"
+    assert read_sealed(tmp_path / "a.json", dict, 3).items() >= content.items()
+    assert read_sealed(tmp_path / "a.json", dict, 4).items() >= content.items(), "an older format is still read"
     with pytest.raises(ModelError, match=r"a\.json has format version 3, .*reads up to 2\. Upgrade multidomain"):
-        read_sealed(tmp_path / "a.json", 2)
+        read_sealed(tmp_path / "a.json", dict, 2)
 
 
 def test_a_broken_seal(tmp_path: Path):
@@ -234,9 +234,9 @@ def test_a_broken_seal(tmp_path: Path):
     whole = path.read_text()
     path.write_text(whole.replace('"a": 1', '"a": 2'))
     with pytest.raises(ModelError, match=r"a\.json was altered after it was saved"):
-        read_sealed(path, 1)
+        read_sealed(path, dict, 1)
     path.write_text(whole[:-20])
     with pytest.raises(ModelError, match=r"a\.json is cut short or damaged"):
-        read_sealed(path, 1)
+        read_sealed(path, dict, 1)
     path.write_text(whole.replace('"a": 1', '"a":  1'))  # blanks mean nothing
-    assert read_sealed(path, 1)["a"] == 1
+    assert read_sealed(path, dict, 1)["a"] == 1
