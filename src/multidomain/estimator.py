@@ -274,6 +274,8 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         estimator.model_ = Model.load(folder, resolved_device(estimator.device), method=method)
         for name, array in content.arrays.items():
             setattr(estimator, name, array.restored())
+        if {class_name(c) for c in estimator.classes_} != set(map(str, estimator.model_.classes)):
+            raise ModelError(f"{folder / OWN_FILE} names other classes than {folder / MANIFEST}.", COPY_AGAIN)
         if estimator.model_.features.vocabulary is None:
             estimator.n_features_in_ = estimator.model_.features.n_inputs
         estimator.history_ = content.history

@@ -24,8 +24,10 @@ from multidomain.version import __version__
 COPY_AGAIN = "Copy the model again, or train it again."
 
 _MOST_BYTES = 2**30  # of a file that is parsed as a whole; the vocabulary of a million n-grams takes 2**25
+_MOST_BYTES_OF_TOML = 2**20
 _MOST_DEPTH = 100  # of nested JSON and TOML; what is written here has 10
 _STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+_LONG_KEY = re.compile(rf"(?<![\w.'\"-])(?:[\w'\"-]++[ \t]*+\.[ \t]*+){{{_MOST_DEPTH}}}")
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 Tensor = TypeVar("Tensor")
@@ -226,20 +228,13 @@ def _adapter(schema: Any) -> TypeAdapter[Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, with its size and depth checked."""
     try:
-        content = tomllib.loads(_text(path, "", ConfigError))
+        text = _text(path, "", ConfigError, _MOST_BYTES_OF_TOML)
+        if _LONG_KEY.search(text):  # tomllib would need the square of its length
+            raise ValueError(f"a key has more than {_MOST_DEPTH} parts")
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML, UTF-8 and numbers of thousands of digits
         why = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ConfigError(f"{path} is not TOML: {why}.") from None
-    level: list[Any] = [content]
-    for _ in range(_MOST_DEPTH):  # dotted keys nest without end
-        level = [inner for value in level for inner in _inside(value)]
-    if level:
-        raise ConfigError(f"{path} is not TOML of settings: it is nested more than {_MOST_DEPTH} deep.")
-    return content
-
-
-def _inside(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def read_tensors(
@@ -266,12 +261,12 @@ def read_tensors(
         raise _damaged(path, way_out, error) from None
 
 
-def _text(path: Path, way_out: str, error: type[MultidomainError] = ModelError) -> str:
+def _text(path: Path, way_out: str, error: type[MultidomainError] = ModelError, most: int = _MOST_BYTES) -> str:
     """Return a whole file as UTF-8."""
     _check_regular(path, way_out, error)
     size = path.stat().st_size
-    if size > _MOST_BYTES:
-        raise error(f"{path} has {size:,} bytes. Expected at most {_MOST_BYTES:,}.", way_out)
+    if size > most:
+        raise error(f"{path} has {size:,} bytes. Expected at most {most:,}.", way_out)
     return path.read_bytes().decode("utf-8")
 
 

@@ -102,5 +102,8 @@ def _put(into: dict[str, Any], values: Mapping[str, Any], names: Mapping[str, st
         place = into
         for part in outer:
             place = place.setdefault(part, {})
+            if not isinstance(place, dict):  # a section that is none: both stay, for the check to refuse
+                place, last = into, path
+                break
         both = isinstance(value, Mapping) and isinstance(place.get(last, {}), Mapping)
         place[last] = {**place.get(last, {}), **value} if both else value

@@ -40,7 +40,8 @@ def report_bug(error: BaseException) -> None:
         where = f"The traceback is in {_logged(error)}; please report it with that file and the command."
     except OSError as full:
         where = f"Its traceback could not be written ({full.strerror}); {DEBUG}=1 shows it. Please report it."
-    err.print(f"error: unexpected {what}. This is a bug in multidomain. {where}", style="red", soft_wrap=True)
+    bug = "This is a bug in multidomain, or in a method or package that it uses."
+    err.print(f"error: unexpected {what}. {bug} {where}", style="red", soft_wrap=True)
 
 
 def _logged(error: BaseException) -> Path:

@@ -171,7 +171,10 @@ def load_recipe(table: str) -> Recipe:
             "Or give the TOML file of a recipe of yours.",
         )
     content = read_toml(path)
-    rows = [config_renamed(row) for row in content.get("rows", [])]
+    rows = content.get("rows", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ConfigError(f"Invalid recipe {path}: 'rows' should be tables.", "Begin each row with [[rows]].")
+    rows = [config_renamed(row) for row in rows]
     for row in rows:
         if ".py:" in str(row.get("method", "")):  # a file beside the recipe
             row["method"] = str(path.parent / row["method"])

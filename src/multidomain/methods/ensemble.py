@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -48,8 +49,9 @@ class Member(Settings):
             return value
         if value in METHODS:
             return {"method": value}
-        if Path(value).is_dir():
-            return {"folder": value}
+        with suppress(OSError, ValueError):  # of a name that no file can have
+            if Path(value).is_dir():
+                return {"folder": value}
         raise ValueError(f"neither a method nor the folder of a model.{did_you_mean(value, METHODS)}")
 
     @model_validator(mode="after")

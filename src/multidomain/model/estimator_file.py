@@ -42,3 +42,9 @@ class EstimatorFile(BaseModel):
     params: dict[str, Any]
     arrays: dict[Literal["classes_", "domains_", "feature_names_in_"], SavedArray]
     history: History
+
+    @model_validator(mode="after")
+    def _has_classes_and_domains(self) -> Self:
+        if not {"classes_", "domains_"} <= self.arrays.keys():
+            raise ValueError("classes or domains are missing")
+        return self

@@ -61,7 +61,7 @@ class Manifest(BaseModel):
 
     @model_validator(mode="after")
     def _a_class_for_each_column(self) -> Self:
-        if len(set(map(str, self.classes))) != self.task.n_classes:
+        if not len(set(map(str, self.classes))) == len(self.classes) == self.task.n_classes:
             raise ValueError(f"{len(self.classes)} classes are named and the model has {self.task.n_classes}")
         return self
 

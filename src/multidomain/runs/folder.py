@@ -19,7 +19,7 @@ from multidomain.files import read_json, read_tensors, validated, whole_file, wr
 from multidomain.model.storage import is_model_folder
 from multidomain.renamings import config_renamed
 from multidomain.runs.choice import AutoChoice
-from multidomain.runs.recorded import Metrics
+from multidomain.runs.recorded import Metrics, RecordedSettings
 from multidomain.runs.unlabelled import UnlabelledDomain
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import saved_members
@@ -85,7 +85,9 @@ class RunFolder:
             return None
         content = read_json(path, dict[str, Any], _TRAIN_AGAIN)
         validated(content, Metrics, path, _TRAIN_AGAIN)
-        return {**content, "settings": config_renamed(content["settings"])}
+        settings = config_renamed(content["settings"])
+        validated(settings, RecordedSettings, f"{path}: 'settings'", _TRAIN_AGAIN)
+        return {**content, "settings": settings}
 
     def ended(self) -> dict[str, Any] | None:
         """Return the metrics of the folder's run if it has finished and no other has started since."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors.numpy import save_file
 from scipy.sparse import csr_matrix
 
@@ -34,7 +34,7 @@ class _Answer(BaseModel):
     part: Literal["dev", "test"]
     domain: str
     label: str | int | float | None
-    probabilities: list[float]
+    probabilities: list[Annotated[float, Field(ge=0, le=1)]]
     text: str | None
 
 

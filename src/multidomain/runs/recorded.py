@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from multidomain.data.checks import CorpusSummary
 from multidomain.evaluation.evaluate import Evaluation
 from multidomain.evaluation.invariance import Invariance
+from multidomain.metrics import Metric
 from multidomain.runs.unlabelled import UnlabelledDomain
 
 
@@ -40,6 +41,22 @@ class Result(BaseModel):
     unlabelled: list[UnlabelledDomain] = []
 
 
+class Objective(BaseModel):
+    """What counted in training."""
+
+    metric: Metric = "accuracy"
+
+
+class RecordedSettings(BaseModel):
+    """The settings of a run, under their current names, as far as they are read."""
+
+    method: str
+    method_settings: dict[str, Any] = {}
+    features: dict[str, dict[str, Any]] = {}
+    training: dict[str, Any] = {}
+    objective: Objective = Objective()
+
+
 class Metrics(BaseModel):
     """The contents of the metrics file, which `train` writes last."""
 
@@ -49,3 +66,10 @@ class Metrics(BaseModel):
     summary: CorpusSummary
     result: Result
     machine: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _counts_of_all_classes(self) -> Self:
+        classes = set(self.summary.class_names)
+        if any(domain.per_class.keys() != classes for domain in self.summary.domains.values()):
+            raise ValueError("the summary counts other classes than it names")
+        return self

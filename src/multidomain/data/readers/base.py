@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
@@ -105,7 +106,7 @@ def open_text(path: Path, encoding: str) -> TextIO:
     """Open a text file; undecodable bytes become surrogates, so that they can be located by row later."""
     try:
         name = codecs.lookup(encoding).name
-        b"".decode(name)  # refuses encodings from bytes to bytes or text to text, such as 'hex' and 'rot13'
+        io.TextIOWrapper(io.BytesIO(), name)  # refuses what is not from bytes to text, such as 'hex' and 'rot13'
     except (LookupError, ValueError):  # the latter for names that are no text themselves
         raise ConfigError(
             f"{encoding!r} is not the name of a text encoding. Common ones: 'utf-8', 'cp1252', 'latin-1', 'utf-16'."
