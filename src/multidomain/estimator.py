@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 from rich.console import Console
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -28,8 +28,8 @@ from multidomain.errors import ConfigError, DataError, ModelError, quoted, warn
 from multidomain.features.ngrams import NgramFeaturizer
 from multidomain.features.settings import SECTIONS
 from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, write_sealed
-from multidomain.methods.history import History
 from multidomain.methods.registry import RECOMMENDED, method_entry
+from multidomain.model.estimator_file import EstimatorFile
 from multidomain.model.model import Model
 from multidomain.model.settings import UnknownDomain
 from multidomain.model.storage import MANIFEST
@@ -267,16 +267,18 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         folder = Path(folder)
         content = _read_own_file(folder)
         estimator = cls()
-        for name, value in estimator_renamed(content["params"]).items():
-            setattr(estimator, name, tuple(value) if isinstance(value, list) else value)
+        params = estimator_renamed(content.params)
+        estimator.set_params(**{n: tuple(v) if isinstance(v, list) else v for n, v in params.items()})
         estimator.choice_ = None
         estimator.device = device or estimator.device
         estimator.model_ = Model.load(folder, resolved_device(estimator.device), method=method)
-        for name, array in content["arrays"].items():
-            setattr(estimator, name, np.array(array["values"], dtype=array["dtype"]))
+        for name, array in content.arrays.items():
+            setattr(estimator, name, array.restored())
+        if {class_name(c) for c in estimator.classes_} != set(map(str, estimator.model_.classes)):
+            raise ModelError(f"{folder / OWN_FILE} names other classes than {folder / MANIFEST}.", COPY_AGAIN)
         if estimator.model_.features.vocabulary is None:
             estimator.n_features_in_ = estimator.model_.features.n_inputs
-        estimator.history_ = TypeAdapter(History).validate_python(content["history"])
+        estimator.history_ = content.history
         estimator.n_iter_ = len(estimator.history_.epochs)
         return estimator
 
@@ -417,11 +419,14 @@ def _dev_split(corpus: Corpus, fraction: float, seed: int) -> Split:
     return split
 
 
-def _read_own_file(folder: Path) -> dict[str, Any]:
+def _read_own_file(folder: Path) -> EstimatorFile:
     path = folder / OWN_FILE
     if not path.exists():
         raise ModelError(f"{path} is missing. A model of 'multidomain train' is read by multidomain.model.Model.")
-    content = read_sealed(path, FORMAT_VERSION)
-    if (folder / MANIFEST).exists() and content["model"] != sha256_of(folder / MANIFEST):
+    content = read_sealed(path, EstimatorFile, FORMAT_VERSION)
+    unknown = sorted(estimator_renamed(content.params).keys() - MultiDomainClassifier().get_params().keys())
+    if unknown:
+        raise ModelError(f"{path} holds the parameters {quoted(unknown)}, which no estimator has.", COPY_AGAIN)
+    if (folder / MANIFEST).exists() and content.model != sha256_of(folder / MANIFEST):
         raise ModelError(f"{path} belongs to another model than {folder / MANIFEST}. {COPY_AGAIN}")
     return content

@@ -46,7 +46,7 @@ def config_renamed(config: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in config.items():
         _put(renamed, {name: value}, CONFIG)
     for key in ("method_settings", "settings"):
-        if key in renamed:
+        if isinstance(renamed.get(key), Mapping):
             renamed[key] = method_settings_renamed(str(renamed.get("method", "")), renamed[key])
     return renamed
 
@@ -102,5 +102,8 @@ def _put(into: dict[str, Any], values: Mapping[str, Any], names: Mapping[str, st
         place = into
         for part in outer:
             place = place.setdefault(part, {})
+            if not isinstance(place, dict):  # a section that is none: both stay, for the check to refuse
+                place, last = into, path
+                break
         both = isinstance(value, Mapping) and isinstance(place.get(last, {}), Mapping)
         place[last] = {**place.get(last, {}), **value} if both else value

@@ -72,4 +72,5 @@ class Settings(BaseModel):
         if not name:  # two incompatible settings
             return f"{message.removesuffix('.')}."
         said = f"'{name}': {message[0].lower() + message[1:]}"
-        return said if said.endswith(".") else f"{said}, got {fault['input']!r}."
+        got = repr(fault["input"])
+        return said if said.endswith(".") else f"{said}, got {got if len(got) <= 200 else f'{got[:200]} ...'}."

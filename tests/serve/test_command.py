@@ -129,7 +129,7 @@ def test_damaged_metrics_are_refused(model_folder: Path, tmp_path: Path, run: Ru
     (tmp_path / "m" / "metrics.json").write_text("{")
     code, _, err = run("serve", tmp_path / "m", "--port", 0)
     assert code == 2
-    assert "metrics.json is damaged" in err
+    assert "metrics.json is cut short or damaged" in err
 
 
 def test_a_model_of_vectors_is_refused(tmp_path: Path, run: Run) -> None:

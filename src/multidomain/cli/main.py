@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from multidomain.cli.explain import explain_command
 from multidomain.cli.init import init_command
 from multidomain.cli.inspect import inspect_command
 from multidomain.cli.label_next import label_next_command
+from multidomain.cli.last_resort import end_with, flush_output, is_out_of_memory, out_of_memory, report_bug
 from multidomain.cli.methods import methods_command
 from multidomain.cli.predict import predict_command
 from multidomain.cli.report import report_command
@@ -71,16 +71,26 @@ def multidomain(
 
 
 def main() -> None:
-    """Run the command line; an input or file error is printed as a message, with exit code 2."""
+    """Run the command line; an input or file error is printed as a message, with exit code 2.
+
+    What nobody foresaw is one line and a log file, with exit code 70 (EX_SOFTWARE).
+    """
     exit_on_signals()
     try:
         app()
     except Stopped as stopped:
         print_stopped(stopped)
         raise
+    except SystemExit:
+        raise
     except (MultidomainError, OSError) as error:
-        print_error(error)
-        sys.exit(2)
+        end_with(2, print_error, error)
+    except BaseException as error:  # panics of polars are no Exception
+        if is_out_of_memory(error):
+            end_with(2, print_error, out_of_memory(error))
+        end_with(70, report_bug, error)
+    finally:
+        flush_output()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.experiments.protocols import PROTOCOLS, Protocol
 from multidomain.experiments.shifted_priors import SHIFTED
+from multidomain.files import read_toml
 from multidomain.renamings import config_renamed
 from multidomain.settings import Settings
 from multidomain.training.settings import RunSettings, with_method
@@ -169,11 +170,11 @@ def load_recipe(table: str) -> Recipe:
             f"There is no table '{table}'.{did_you_mean(table, (*TABLES, *STUDIES))}",
             "Or give the TOML file of a recipe of yours.",
         )
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}.") from None
-    rows = [config_renamed(row) for row in content.get("rows", [])]
+    content = read_toml(path)
+    rows = content.get("rows", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ConfigError(f"Invalid recipe {path}: 'rows' should be tables.", "Begin each row with [[rows]].")
+    rows = [config_renamed(row) for row in rows]
     for row in rows:
         if ".py:" in str(row.get("method", "")):  # a file beside the recipe
             row["method"] = str(path.parent / row["method"])

@@ -17,7 +17,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from multidomain.errors import ConfigError, DataError
-from multidomain.files import lock
+from multidomain.files import lock, parse_json
 from multidomain.training.settings import RunSettings
 
 Record: TypeAlias = dict[str, Any]
@@ -51,7 +51,7 @@ def read_records(path: Path) -> list[Record]:
     for number, line in enumerate(lines, start=1):
         try:
             if line:
-                records.append(json.loads(line))
+                records.append(parse_json(line.decode()))
         except ValueError:
             if number != len(lines):
                 raise DataError(f"{path}, line {number}: not a record. Restore the file, or delete the line.") from None

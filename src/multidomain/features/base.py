@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from multidomain.errors import ConfigError, ModelError
 from multidomain.registry import Registry
 from multidomain.renamings import featurizer_renamed
 from multidomain.settings import Settings
+
+_SAVE_AGAIN = "The model was altered or damaged; save it again."
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """Settings that JSON can hold, and arrays."""
@@ -148,6 +151,18 @@ def stored(featurizer: Featurizer) -> State:
 
 
 def restored(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Featurizer:
-    """Return a featurizer that transforms exactly as the one which was stored."""
-    settings = featurizer_renamed(settings)
-    return FEATURIZERS.find(settings["kind"]).from_state(settings, arrays)
+    """Return a featurizer that transforms exactly as the one which was stored.
+
+    Raises
+    ------
+    ModelError
+        The state is damaged or was forged, or no installed package has such a featurizer.
+    """
+    try:
+        settings = featurizer_renamed(settings)
+        return FEATURIZERS.find(settings["kind"]).from_state(settings, arrays)
+    except ConfigError as error:
+        raise ModelError(f"The saved features cannot be used. {error}", _SAVE_AGAIN) from None
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ModelError(f"The saved features contradict themselves ({why[:300]}).", _SAVE_AGAIN) from None

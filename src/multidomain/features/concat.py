@@ -9,10 +9,17 @@ from typing import Any, Self
 
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from multidomain.errors import ConfigError
 from multidomain.features.base import Featurizer, State, as_documents, register, restored, stored
 from multidomain.settings import Settings
+
+
+class _State(BaseModel):
+    """The parts, as a saved model holds them."""
+
+    parts: list[dict[str, Any]] = Field(min_length=1)
 
 
 @register("concat")
@@ -76,7 +83,7 @@ class ConcatFeaturizer(Featurizer):
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         parts = []
-        for i, part in enumerate(settings["parts"]):
+        for i, part in enumerate(_State.model_validate(settings).parts):
             own = {name.removeprefix(f"{i}/"): array for name, array in arrays.items() if name.startswith(f"{i}/")}
             parts.append(restored(part, own))
         return cls(parts)

@@ -76,14 +76,13 @@ class NgramIndex:
         self._number_of: dict[str, int] = {}
         numbers = [[self._number_of.setdefault(token, len(self._number_of)) for token in ngram] for ngram in ngrams]
         lengths = np.array([len(ngram) for ngram in ngrams], dtype=np.int64)
-        tokens = np.full((len(ngrams), lengths.max(initial=0)), -1, dtype=np.int64)
-        for row, ngram in enumerate(numbers):
-            tokens[row, : len(ngram)] = ngram
+        tokens = np.fromiter((number for ngram in numbers for number in ngram), np.int64, lengths.sum())
+        start = np.cumsum(lengths) - lengths
         self._levels: list[_Level] = []
         prefix = np.zeros(len(ngrams), dtype=np.int64)
-        for n in range(1, tokens.shape[1] + 1):
+        for n in range(1, lengths.max(initial=0) + 1):
             long_enough = lengths >= n
-            key = prefix[long_enough] * len(self._number_of) + tokens[long_enough, n - 1]
+            key = prefix[long_enough] * len(self._number_of) + tokens[start[long_enough] + n - 1]
             keys, number = np.unique(key, return_inverse=True)
             prefix[long_enough] = number
             column = np.full(len(keys), -1, dtype=np.int32)

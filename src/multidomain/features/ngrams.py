@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, model_validator
 
 from multidomain.errors import ConfigError, DataError, ModelError, counted, did_you_mean
 from multidomain.features.base import Featurizer, State, register
 from multidomain.features.ngram_index import NgramIndex, frequent_ngrams
 from multidomain.features.settings import NgramSettings, Weighting
 from multidomain.features.tokens import TokenSequences, tokenise
+
+
+class _State(BaseModel):
+    """The settings of a fitted featurizer, as a saved model holds them."""
+
+    weighting: Weighting
+    max_features: int = Field(ge=1)
+    ngram_range: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(le=1000)]]
+    n_inputs: int = Field(ge=1, lt=2**40)
+    vocabulary: list[str] | None
+
+    @model_validator(mode="after")
+    def _no_longer_ngrams(self) -> Self:
+        longest = max((ngram.count(" ") for ngram in self.vocabulary or ()), default=0) + 1
+        if longest > self.ngram_range[1]:
+            raise ValueError(f"an n-gram has {longest} tokens, and ngram_range is {self.ngram_range}")
+        return self
+
 
 Documents: TypeAlias = Sequence[str] | NDArray[Any] | TokenSequences | sp.spmatrix | sp.sparray
 
@@ -162,15 +181,15 @@ class NgramFeaturizer(Featurizer):
 
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        shortest, longest = settings["ngram_range"]
-        features = cls(settings["weighting"], settings["max_features"], (shortest, longest))
-        features._set_columns(settings["vocabulary"], settings["n_inputs"])
+        state = _State.model_validate(settings)
+        features = cls(state.weighting, state.max_features, state.ngram_range)
+        features._set_columns(state.vocabulary, state.n_inputs)
         widths = {"n_inputs": features.n_inputs}
         if features.vocabulary is not None:
             widths["vocabulary"] = len(set(features.vocabulary))
         if features.weighting == "tfidf":
             features._idf = np.asarray(arrays["idf"], dtype=np.float32)
-            widths["idf"] = len(features._idf)
+            widths["idf"] = features._idf.size if features._idf.ndim == 1 else -1
         if len(set(widths.values())) > 1:
             raise ModelError(
                 f"The saved features contradict themselves: the widths {widths} should be equal.",

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from multidomain.errors import ConfigError, DataError, counted
 from multidomain.features.base import Featurizer, State, register
@@ -18,6 +19,15 @@ from multidomain.features.tokens import TokenSequences, tokenise
 from multidomain.features.word_vectors import word_vectors
 
 UNKNOWN = "<unknown>"
+
+
+class _State(BaseModel):
+    """The settings of a fitted featurizer, as a saved model holds them."""
+
+    max_words: int = Field(ge=1)
+    min_count: int
+    max_length: int | None = Field(ge=1)
+    vocabulary: list[str] = Field(min_length=1)
 
 
 @register("sequences")
@@ -131,8 +141,9 @@ class SequenceFeaturizer(Featurizer):
 
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        sequences = cls(settings["max_words"], settings["min_count"], settings["max_length"])
-        sequences._set_vocabulary(settings["vocabulary"])
+        state = _State.model_validate(settings)
+        sequences = cls(state.max_words, state.min_count, state.max_length)
+        sequences._set_vocabulary(state.vocabulary)
         return sequences
 
     def _set_vocabulary(self, words: list[str]) -> None:

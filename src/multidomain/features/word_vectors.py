@@ -147,17 +147,20 @@ def write_vectors(vectors: WordVectors, path: Path) -> None:
 
 def read_vectors(path: Path) -> WordVectors:
     """Read vectors in word2vec format, text or binary, or in GloVe format, which is text without a header."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(2)
-        if start[:1] == b"\x80":
-            raise DataError(
-                f"{path} is a pickle, as gensim's own save() writes it, which could run anything when loaded. Write it "
-                "with save_word2vec_format() instead."
-            )
-        return _read_binary(path) if path.suffix == ".bin" else _read_text(path)
-    except FileNotFoundError:
-        raise DataError(f"There is no file {path} with word vectors.") from None
+    if not path.is_file():
+        raise DataError(f"There is no file {path} with word vectors.")
+    with path.open("rb") as file:
+        start = file.read(2)
+    if start[:1] == b"\x80":
+        raise DataError(
+            f"{path} is a pickle, as gensim's own save() writes it, which could run anything when loaded. Write it "
+            "with save_word2vec_format() instead."
+        )
+    vectors = _read_binary(path) if path.suffix == ".bin" else _read_text(path)
+    bad = np.flatnonzero(~np.isfinite(vectors.matrix).all(axis=1))
+    if len(bad):
+        raise DataError(f"{path}: the vector of word {bad[0] + 1} is not finite. Fetch or write it again.")
+    return vectors
 
 
 def _read_binary(path: Path) -> WordVectors:
@@ -165,10 +168,17 @@ def _read_binary(path: Path) -> WordVectors:
     header, _, rest = content.partition(b"\n")
     try:
         count, dimension = (int(number) for number in header.split())
+        if min(count, dimension) < 1:
+            raise ValueError
     except ValueError:
         raise DataError(
             f"{path}: expected the number of words and their dimension in the first line, got {header[:40]!r}."
         ) from None
+    if count * (4 * dimension + 2) > len(rest) + 1:  # before memory is taken for what the header promises
+        raise DataError(
+            f"{path} promises {count:,} words of {dimension:,} numbers, and is too short for that: it is cut short. "
+            "Fetch or write it again."
+        )
     words, matrix, at = [], np.empty((count, dimension), dtype=np.float32), 0
     for row in range(count):
         blank = rest.find(b" ", at)
@@ -189,7 +199,7 @@ def _read_text(path: Path) -> WordVectors:
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             parts = line.rstrip().split(" ")
-            if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+            if number == 1 and len(parts) == 2 and all(part.isdecimal() and len(part) < 20 for part in parts):
                 wanted, dimension = (int(part) for part in parts)
                 continue
             dimension = dimension or len(parts) - 1

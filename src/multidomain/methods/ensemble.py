@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -11,12 +12,12 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from multidomain.errors import did_you_mean
+from multidomain.errors import ConfigError, did_you_mean
 from multidomain.methods.base import FitContext, Method, Requirements
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.registry import METHODS, method_entry, register
-from multidomain.methods.task import Task
+from multidomain.methods.task import SavedTask, Task
 from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings, listed
 
@@ -37,7 +38,7 @@ class Member(Settings):
     method: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
     folder: str | None = None
-    task: dict[str, Any] | None = None
+    task: SavedTask | None = None
     start: int = 0
 
     @model_validator(mode="before")
@@ -48,8 +49,9 @@ class Member(Settings):
             return value
         if value in METHODS:
             return {"method": value}
-        if Path(value).is_dir():
-            return {"folder": value}
+        with suppress(OSError, ValueError):  # of a name that no file can have
+            if Path(value).is_dir():
+                return {"folder": value}
         raise ValueError(f"neither a method nor the folder of a model.{did_you_mean(value, METHODS)}")
 
     @model_validator(mode="after")
@@ -121,9 +123,10 @@ class Ensemble(Method):
         super().__init__(task, settings)
         methods = []
         for member in settings.members:
-            assert member.task is not None, "members are trained first; see `join`"
+            if member.task is None or member.task.n_classes != task.n_classes:
+                raise ConfigError("Members are trained first, for the same classes, and then joined.")
             entry = method_entry(member.method)
-            methods.append(entry.build(Task.from_json(member.task), entry.recorded_settings(member.settings)))
+            methods.append(entry.build(member.task.restored(), entry.recorded_settings(member.settings)))
         self.members = nn.ModuleList(methods)
 
     @classmethod
@@ -153,7 +156,12 @@ class Ensemble(Method):
         domains = tuple(dict.fromkeys(name for method in methods for name in method.task.domains))
         labelled = {method.task.domains[d] for method in methods for d in method.task.labelled}
         described = tuple(
-            Member(method=name, settings=method.settings.model_dump(mode="json"), task=asdict(method.task), start=start)
+            Member(
+                method=name,
+                settings=method.settings.model_dump(mode="json"),
+                task=SavedTask(**asdict(method.task)),
+                start=start,
+            )
             for (name, method), start in zip(members, starts, strict=True)
         )
         task = Task(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -97,6 +99,8 @@ METHODS: Registry[MethodEntry] = Registry("method", __package__, "multidomain.me
 
 MethodType = TypeVar("MethodType", bound="type[Method]")
 
+_FILES_ARE_IMPORTED = ContextVar("files_are_imported", default=True)
+
 
 def register(name: str, summary: str, *, paper: str, **options: Any) -> Callable[[MethodType], MethodType]:
     """Register a method under a name, as a decorator beside its class; one class may have several names.
@@ -123,9 +127,19 @@ def method_entry(name: str, also: tuple[str, ...] = ()) -> MethodEntry:
         What can be given in place of a name, for the message.
     """
     path, colon, class_name = name.rpartition(":")
-    if colon and path.endswith(".py"):
+    if colon and path.endswith(".py") and _FILES_ARE_IMPORTED.get():
         return method_from_file(Path(path), class_name)
     return METHODS.find(name, also)
+
+
+@contextmanager
+def registered_methods_only() -> Iterator[None]:
+    """Import no file in the block, whatever settings name: those of a saved model may come from anyone."""
+    before = _FILES_ARE_IMPORTED.set(False)
+    try:
+        yield
+    finally:
+        _FILES_ARE_IMPORTED.reset(before)
 
 
 def method_from_file(path: Path, class_name: str) -> MethodEntry:

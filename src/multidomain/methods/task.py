@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,25 @@ class Task:
     domains: tuple[str, ...]
     labelled: tuple[int, ...]
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the task that `dataclasses.asdict` gave these values of, lists and all."""
-        return cls(**{**values, "domains": tuple(values["domains"]), "labelled": tuple(values["labelled"])})
+
+class SavedTask(BaseModel):
+    """A task as a saved model holds it, lists and all."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    n_inputs: int = Field(ge=1, lt=2**40)
+    n_classes: int = Field(ge=1, lt=2**20)
+    domains: tuple[str, ...] = Field(min_length=1, strict=False)
+    labelled: tuple[int, ...] = Field(strict=False)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.domains)) < len(self.domains):
+            raise ValueError("a domain is named twice")
+        if list(self.labelled) != sorted({*self.labelled}) or not {*self.labelled} <= set(range(len(self.domains))):
+            raise ValueError("the labelled domains are not codes of the domains in ascending order")
+        return self
+
+    def restored(self) -> Task:
+        """Return the task."""
+        return Task(**dict(self))

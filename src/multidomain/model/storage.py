@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from pydantic import BaseModel, Field, ValidationError, model_validator
+from safetensors.torch import save_file
 from torch import Tensor
 
 from multidomain.errors import ConfigError, ModelError, TrainingError
@@ -18,7 +17,9 @@ from multidomain.features.base import Featurizer, restored, stored
 from multidomain.files import (
     COPY_AGAIN,
     complete,
+    read_json,
     read_sealed,
+    read_tensors,
     sha256_of,
     tensors_under,
     whole_file,
@@ -27,11 +28,43 @@ from multidomain.files import (
 )
 from multidomain.methods.base import Method
 from multidomain.methods.divergence import not_finite, weights_are
-from multidomain.methods.registry import METHODS
-from multidomain.methods.task import Task
+from multidomain.methods.registry import METHODS, MethodEntry, registered_methods_only
+from multidomain.methods.task import SavedTask, Task
+from multidomain.settings import Settings
 
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
+_DTYPES = (torch.float16, torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64)
+
+
+class NamedFile(BaseModel):
+    """A file beside the manifest; its name cannot lead out of the folder."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class ModelFiles(BaseModel):
+    """The files of a model."""
+
+    weights: NamedFile
+    features: NamedFile
+
+
+class Manifest(BaseModel):
+    """The contents of the manifest."""
+
+    method: str
+    settings: dict[str, Any]
+    task: SavedTask
+    classes: tuple[str | int | float | bool, ...]
+    files: ModelFiles
+
+    @model_validator(mode="after")
+    def _a_class_for_each_column(self) -> Self:
+        if not len(set(map(str, self.classes))) == len(self.classes) == self.task.n_classes:
+            raise ValueError(f"{len(self.classes)} classes are named and the model has {self.task.n_classes}")
+        return self
 
 
 def is_model_folder(path: Path) -> bool:
@@ -89,41 +122,66 @@ def load_model(folder: Path, device: str | torch.device) -> tuple[str, Method, F
     """Return the parts of a model written by `save_model`; a damaged, altered or newer one is rejected."""
     complete(folder)
     manifest = _read_manifest(folder)
-    weights_file = _checked_file(folder, manifest, "weights")
-    features_file = _checked_file(folder, manifest, "features")
-    try:
-        tensors = load_file(weights_file, device=str(device))
-    except SafetensorError as error:
-        raise ModelError(f"{weights_file} cannot be read: {error}.") from None
+    weights_file = _checked_file(folder, manifest.files.weights)
+    features_file = _checked_file(folder, manifest.files.features)
+    tensors, _ = read_tensors(weights_file, "pt", COPY_AGAIN, str(device))
+    _check_saved_tensors(weights_file, tensors)
     arrays = {name: value.cpu().numpy() for name, value in tensors_under(tensors, "features/").items()}
-    features = restored(json.loads(features_file.read_text(encoding="utf-8")), arrays)
-    task = Task.from_json(manifest["task"])
+    features = restored(read_json(features_file, dict[str, Any], COPY_AGAIN), arrays)
+    task = manifest.task.restored()
     if features.n_inputs != task.n_inputs:
         raise ModelError(
             f"The vocabulary of {folder} has {features.n_inputs:,} entries and its network reads "
             f"{task.n_inputs:,}: they do not belong together.",
             "Save or copy the model again.",
         )
-    if manifest["method"] not in METHODS:
+    method = _restored_method(folder, manifest, task, tensors_under(tensors, "method/"))
+    return manifest.method, method, features, manifest.classes
+
+
+def _restored_method(folder: Path, manifest: Manifest, task: Task, weights: dict[str, Tensor]) -> Method:
+    if manifest.method not in METHODS:
         raise ModelError(
-            f"{folder} holds a model of the method '{manifest['method']}', which no installed package has.",
+            f"{folder} holds a model of the method '{manifest.method}', which no installed package has.",
             "Install the package that brings it, or give the file of the method again ({method=FILE.py:Class}).",
         )
-    entry = METHODS[manifest["method"]]
+    with registered_methods_only():
+        method = _untrained(folder, METHODS[manifest.method], task, manifest.settings)
+    wanted = {name: value.dtype for name, value in method.state_dict().items()}
     try:
-        settings = entry.recorded_settings(manifest["settings"])
-    except ConfigError as error:
-        raise ModelError(f"{folder / MANIFEST} holds settings that are not valid here. {error}") from None
-    with torch.device("meta"):  # spend no time or memory on weights that are about to be replaced
-        method = entry.build(task, settings)
-    try:
-        method.load_state_dict(tensors_under(tensors, "method/"), assign=True)
+        method.load_state_dict(weights, assign=True)
     except RuntimeError as error:
         raise ModelError(
             f"The weights in {folder} do not fit the model it describes: {error}.", "Train it again."
         ) from None
-    method.eval()
-    return manifest["method"], method, features, tuple(manifest["classes"])
+    wrong = [name for name, value in method.state_dict().items() if value.dtype != wanted[name]]
+    if wrong:
+        raise ModelError(
+            f"The weights in {folder} do not fit the model it describes: '{wrong[0]}' should be {wanted[wrong[0]]}.",
+            COPY_AGAIN,
+        )
+    return method.eval()
+
+
+def _untrained(folder: Path, entry: MethodEntry, task: Task, values: Mapping[str, Any]) -> Method:
+    """Return a method without weights, which are about to be loaded: no time or memory is spent on them."""
+    try:
+        settings: Settings = entry.recorded_settings(values)
+        with torch.device("meta"):
+            return entry.build(task, settings)
+    except (ConfigError, ValidationError) as error:
+        raise ModelError(f"{folder / MANIFEST} holds settings that are not valid here. {error}") from None
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # of sizes that no tensor can have
+        raise ModelError(f"{folder / MANIFEST} describes a model that cannot be built: {error}.", COPY_AGAIN) from None
+
+
+def _check_saved_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    for name, value in tensors.items():
+        if value.dtype not in _DTYPES:
+            raise ModelError(f"{path}: '{name}' is {value.dtype}, which no model has.", COPY_AGAIN)
+    bad = not_finite(tensors.items())
+    if bad:
+        raise ModelError(f"{path}: {weights_are(bad)} not finite.", "Train the model again.")
 
 
 def _named_by_hash(path: Path, stem: str, suffix: str) -> dict[str, str]:
@@ -132,17 +190,19 @@ def _named_by_hash(path: Path, stem: str, suffix: str) -> dict[str, str]:
     return {"name": f"{stem}-{digest[:12]}{suffix}", "sha256": digest}
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def _read_manifest(folder: Path) -> Manifest:
     if not is_model_folder(folder):
         what = "does not exist" if not folder.exists() else f"holds no {MANIFEST}"
         raise ModelError(f"{folder} is not a model folder: it {what}.", "'multidomain train' makes one.")
-    return read_sealed(folder / MANIFEST, FORMAT_VERSION)
+    return read_sealed(folder / MANIFEST, Manifest, FORMAT_VERSION)
 
 
-def _checked_file(folder: Path, manifest: dict[str, Any], kind: str) -> Path:
-    path = folder / manifest["files"][kind]["name"]
+def _checked_file(folder: Path, named: NamedFile) -> Path:
+    path = folder / named.name
     if not path.exists():
         raise ModelError(f"{path} is missing, so the model is incomplete.", COPY_AGAIN)
-    if sha256_of(path) != manifest["files"][kind]["sha256"]:
+    if path.resolve().parent != folder.resolve() or not path.is_file():
+        raise ModelError(f"{path} is not a file in the folder of the model, but leads out of it.", COPY_AGAIN)
+    if sha256_of(path) != named.sha256:
         raise ModelError(f"{path} is cut short or was altered.", COPY_AGAIN)
     return path

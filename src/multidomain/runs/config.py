@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from pydantic.fields import FieldInfo
 from multidomain.data.settings import ReadingSettings, SplitSettings
 from multidomain.errors import ConfigError
 from multidomain.features.settings import SECTIONS
-from multidomain.files import whole_file
+from multidomain.files import read_toml, whole_file
 from multidomain.methods.registry import RECOMMENDED, MethodEntry, method_entry
 from multidomain.renamings import config_renamed
 from multidomain.settings import Settings, listed
@@ -208,12 +207,9 @@ def train_options() -> list[Option]:
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read a TOML file of settings."""
-    try:
-        return config_renamed(tomllib.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise ConfigError(f"There is no file '{path}'.", f"'multidomain init {path}' writes one.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}.") from None
+    if not path.exists():
+        raise ConfigError(f"There is no file '{path}'.", f"'multidomain init {path}' writes one.")
+    return config_renamed(read_toml(path))
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.settings import SplitSettings
 from multidomain.data.splits import split_by
 from multidomain.errors import ConfigError, ModelError
 from multidomain.evaluation.evaluate import BASELINES
-from multidomain.files import all_or_none, alone, complete, mark_removed, whole_file, write_json
+from multidomain.files import (
+    all_or_none,
+    alone,
+    complete,
+    mark_removed,
+    read_json,
+    read_tensors,
+    validated,
+    whole_file,
+    write_json,
+)
 from multidomain.model.storage import is_model_folder, model_files
 from multidomain.renamings import config_renamed
 from multidomain.runs.choice import AutoChoice
+from multidomain.runs.recorded import Metrics, RecordedSettings
 from multidomain.runs.unlabelled import UnlabelledDomain
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import saved_members
@@ -98,11 +107,11 @@ class RunFolder:
         path = self.path / METRICS
         if not path.exists():
             return None
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            return {**content, "settings": config_renamed(content["settings"])}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ModelError(f"{path} is damaged.", "Train again with {overwrite}.") from None
+        content = read_json(path, dict[str, Any], _TRAIN_AGAIN)
+        validated(content, Metrics, path, _TRAIN_AGAIN)
+        settings = config_renamed(content["settings"])
+        validated(settings, RecordedSettings, f"{path}: 'settings'", _TRAIN_AGAIN)
+        return {**content, "settings": settings}
 
     @property
     def is_under_way(self) -> bool:
@@ -157,12 +166,17 @@ class RunFolder:
     def unlabelled_domains(self) -> list[UnlabelledDomain]:
         """Return the domains that had few labels or none in training; empty if that is not recorded."""
         result = (self.metrics() or {}).get("result", {})
-        return TypeAdapter(list[UnlabelledDomain]).validate_python(result.get("unlabelled", []))
+        return validated(result.get("unlabelled", []), list[UnlabelledDomain], self.path / METRICS, _TRAIN_AGAIN)
 
     def seen(self) -> np.ndarray:
         """Return digests of the texts seen in training, so that they are not scored by mistake."""
         path = self.path / SEEN
-        return load_file(path)["texts"] if path.exists() else np.empty(0, dtype=np.uint64)
+        if not path.exists():
+            return np.empty(0, dtype=np.uint64)
+        texts = read_tensors(path, "numpy", _TRAIN_AGAIN)[0].get("texts")
+        if texts is None or texts.ndim != 1 or texts.dtype != np.uint64:
+            raise ModelError(f"{path} does not hold digests of texts.", _TRAIN_AGAIN)
+        return texts
 
     @property
     def knows_what_it_has_seen(self) -> bool:
@@ -199,11 +213,8 @@ class RunFolder:
     def choice(self, *, under_way: bool = False) -> AutoChoice | None:
         """Return the choice that led to the model in the folder, or to the run under way; None if there is none."""
         for name in (NEW_CHOICE, CHOICE) if under_way else (CHOICE,):
-            try:
-                content = json.loads((self.path / name).read_text(encoding="utf-8"))
-                return TypeAdapter(AutoChoice).validate_python(content)
-            except (OSError, ValueError):
-                continue
+            with suppress(OSError, ModelError):
+                return read_json(self.path / name, AutoChoice, _TRAIN_AGAIN)
         return None
 
     def keep_choice(self, choice: AutoChoice) -> None:
@@ -213,13 +224,11 @@ class RunFolder:
     def test_scores(self) -> dict[str, Any]:
         """Return the scores on the test set, empty if there are none."""
         finished = self.metrics()
-        try:
-            return (finished or {"result": {"test": None}})["result"]["test"] or {}
-        except (KeyError, TypeError):
-            raise ModelError(f"{self.path / METRICS} is damaged.", "Remove it to use the model without it.") from None
+        return (finished and finished["result"]["test"]) or {}
 
 
 _OTHER_FOLDER = "Choose another folder."
+_TRAIN_AGAIN = "Copy the whole folder again, or train again with {overwrite}."
 
 
 def _remove(paths: Iterable[Path]) -> None:

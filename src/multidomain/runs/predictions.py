@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors.numpy import save_file
 from scipy.sparse import csr_matrix
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.errors import ModelError
-from multidomain.files import whole_file
+from multidomain.files import read_json_lines, read_tensors, whole_file
 from multidomain.metrics import rows_of_each
 from multidomain.model.model import Model
 from multidomain.runs.scoring import Scored
@@ -23,6 +24,19 @@ ANSWERS = "held_out.jsonl"
 FEATURES = "held_out.safetensors"
 
 _ROWS_WITH_FEATURES = 2000  # as many as a plot can show
+_COPY_AGAIN = "Copy the folder again, or train again."
+
+
+class _Answer(BaseModel):
+    """A line of the file of predictions."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    part: Literal["dev", "test"]
+    domain: str
+    label: str | int | float | None
+    probabilities: list[Annotated[float, Field(ge=0, le=1)]]
+    text: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,19 +107,25 @@ class HeldOutPredictions:
                 "'multidomain train' writes there.",
                 "Copy the whole folder, or train again.",
             )
-        try:
-            with (folder / ANSWERS).open(encoding="utf-8") as file:
-                lines = [json.loads(line) for line in file]
-            arrays = load_file(folder / FEATURES)
-            columns = {name: [line[name] for line in lines] for name in ("part", "domain", "text", "label")}
-            probabilities = np.array([line["probabilities"] for line in lines])
-        except (ValueError, KeyError, TypeError, SafetensorError):
-            raise ModelError(
-                f"{folder / ANSWERS} or {FEATURES} is damaged.", "Copy the folder again, or train again."
-            ) from None
-        part, domain, text, label = (np.array([*values, None], dtype=object)[:-1] for values in columns.values())
+        rows = read_json_lines(folder / ANSWERS, _Answer, _COPY_AGAIN)
+        arrays, _ = read_tensors(folder / FEATURES, "numpy", _COPY_AGAIN)
+        dimensions = {"featured": 1} | dict.fromkeys(arrays.keys() - {"featured"}, 2)
+        are_even = len({len(row.probabilities) for row in rows}) <= 1
+        if not are_even or {name: array.ndim for name, array in arrays.items()} != dimensions:
+            raise ModelError(f"{folder / ANSWERS} and {FEATURES} contradict themselves.", _COPY_AGAIN)
+        part, domain, text, label = (
+            np.array([*(getattr(row, name) for row in rows), None], dtype=object)[:-1]
+            for name in ("part", "domain", "text", "label")
+        )
         return cls(
-            part, domain, text, label, probabilities, arrays["featured"], arrays.get("shared"), arrays.get("private")
+            part,
+            domain,
+            text,
+            label,
+            np.array([row.probabilities for row in rows]),
+            arrays["featured"].astype(np.int64),
+            arrays.get("shared"),
+            arrays.get("private"),
         )
 
 

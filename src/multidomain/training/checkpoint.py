@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from pydantic import BaseModel
 from safetensors.torch import save_file
 from torch import Tensor
 
 from multidomain.errors import ModelError
-from multidomain.files import tensors_under, whole_file
+from multidomain.files import parse_json, read_tensors, tensors_under, validated, whole_file
 from multidomain.methods.base import GradientMethod
 
 FORMAT_VERSION = 1
+FROM_THE_START = "Delete it and train from the start."
+
+
+class _Header(BaseModel):
+    format_version: int
+    fingerprint: str
+    position: dict[str, Any]
 
 
 @dataclass
@@ -65,37 +73,43 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
+        tensors, metadata = read_tensors(self.path, "pt", FROM_THE_START)
         try:
-            with safe_open(self.path, framework="pt") as file:
-                header = json.loads((file.metadata() or {})["multidomain"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                version, stored, position = (header[key] for key in ("format_version", "fingerprint", "position"))
-        except (SafetensorError, KeyError, ValueError) as error:
-            raise ModelError(
-                f"{self.path} is not a readable checkpoint ({error}).", "Delete it and train from the start."
-            ) from None
-        self._check(version, stored)
+            header = parse_json(metadata.get("multidomain", ""))
+        except ValueError as error:
+            raise ModelError(f"{self.path} is not a readable checkpoint ({error}).", FROM_THE_START) from None
+        header = validated(header, _Header, self.path, FROM_THE_START)
+        self._check(header)
+        best = tensors_under(tensors, "best/")
         try:
+            method.load_state_dict(best)  # to see now and not in the end whether they fit
             method.load_state_dict(tensors_under(tensors, "weights/"))
-        except RuntimeError as error:
+            self._restore_optimisers(method, tensors)
+            torch.set_rng_state(tensors["random/cpu"])
+            if torch.cuda.is_available():
+                torch.cuda.set_rng_state_all(list(tensors_under(tensors, "random/cuda").values()))
+        except (RuntimeError, KeyError, ValueError, TypeError) as error:
             raise ModelError(
-                f"{self.path} is from another version of the method ({error}).", "Delete it and train from the start."
+                f"{self.path} is damaged, or from another version of the method ({error}).", FROM_THE_START
             ) from None
+        return best, header.position
+
+    def _restore_optimisers(self, method: GradientMethod, tensors: Mapping[str, Tensor]) -> None:
         for name, optimiser in method.optimisers.items():
+            parameters = [p for group in optimiser.param_groups for p in group["params"]]
             state: dict[int, dict[str, Tensor]] = {}
             for key, value in tensors_under(tensors, f"optimiser/{name}/").items():
-                i, _, field = key.partition("/")
-                state.setdefault(int(i), {})[field] = value
+                number, _, field = key.partition("/")
+                p = parameters[int(number)] if int(number) < len(parameters) else torch.empty(0)
+                if value.shape not in ((), p.shape[:1], p.shape):
+                    raise ValueError(f"'{key}' of the optimiser '{name}' has the shape {tuple(value.shape)}")
+                state.setdefault(int(number), {})[field] = value
             optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
-        torch.set_rng_state(tensors["random/cpu"])
-        if torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(list(tensors_under(tensors, "random/cuda").values()))
-        return tensors_under(tensors, "best/"), position
 
-    def _check(self, version: int, fingerprint: str) -> None:
-        if version > FORMAT_VERSION:
+    def _check(self, header: _Header) -> None:
+        if header.format_version > FORMAT_VERSION:
             raise ModelError(f"{self.path} was written by a newer version of multidomain.", "Upgrade to resume it.")
-        if fingerprint not in (self.fingerprint, *self.older):
+        if header.fingerprint not in (self.fingerprint, *self.older):
             raise ModelError(
                 f"{self.path} belongs to a run with other settings or other data.",
                 "Repeat that run's command with {resume}, or start over with {overwrite}.",

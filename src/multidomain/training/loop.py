@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 from torch import Tensor
 
-from multidomain.errors import Note, TrainingError
+from multidomain.errors import ModelError, Note, TrainingError
+from multidomain.files import validated
 from multidomain.methods.base import GradientMethod
 from multidomain.methods.data import TrainingData
 from multidomain.methods.divergence import Divergence, check_losses, check_weights, not_finite
@@ -19,7 +20,7 @@ from multidomain.methods.history import Epoch, History
 from multidomain.metrics import Metric, accuracy, by_domain, domain_mean, selection_score
 from multidomain.model.prediction import device_of, predicted_probabilities
 from multidomain.training.callbacks import Callback
-from multidomain.training.checkpoint import Checkpoint
+from multidomain.training.checkpoint import FROM_THE_START, Checkpoint
 from multidomain.training.sampling import labelled_stream, text_stream
 from multidomain.training.settings import TrainingSettings
 from multidomain.training.signals import HeldSignal, held_signals
@@ -220,9 +221,14 @@ class Trainer:
     def _restore(self) -> None:
         restored = self._checkpoint.restore(self._method) if self._checkpoint else None
         if restored:
+            assert self._checkpoint is not None
             self._best, position = restored
-            self._at = Position(**{**position, "history": [Epoch(**past) for past in position["history"]]})
-            self._X.drawn, self._U.drawn = self._at.drawn
+            at = validated(position, Position, self._checkpoint.path, FROM_THE_START)
+            is_within = 0 <= at.best_epoch <= at.epoch == len(at.history) and 0 <= at.iteration <= self._iterations
+            if not is_within or min(at.drawn) < 0:
+                raise ModelError(f"{self._checkpoint.path} is at a position that no run can have.", FROM_THE_START)
+            self._at = at
+            self._X.drawn, self._U.drawn = at.drawn
 
 
 def _what_to_try(settings: TrainingSettings) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import mlflow
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
@@ -111,7 +113,18 @@ def test_data_without_domains_has_no_answer_from_shared_features_alone():
 def test_a_run_whose_metrics_are_damaged_can_be_replaced(tmp_path: Path):
     train(tmp_path)
     (tmp_path / "metrics.json").write_text("{")
-    with pytest.raises(ModelError, match=r"is damaged\. Train again with overwrite=True"):
+    with pytest.raises(ModelError, match=r"is cut short or damaged .*train again with overwrite=True"):
         train(tmp_path)
     train(tmp_path, overwrite=True)
     assert json.loads((tmp_path / "metrics.json").read_text())["result"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x10", b"\xff" * 40, None])
+def test_digests_that_are_cut_short_or_of_another_kind(content: bytes | None, tmp_path: Path):
+    path = tmp_path / "seen.safetensors"
+    if content is None:
+        save_file({"texts": np.ones((2, 2), dtype=np.float32)}, path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ModelError, match=r"seen\.safetensors (is cut short or damaged|does not hold digests).*again"):
+        RunFolder(tmp_path).seen()

@@ -241,7 +241,7 @@ def test_a_file_that_is_cut_short_is_refused(share: float, small_method: Make, d
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(
         ModelError,
-        match=r"run\.checkpoint is not a readable checkpoint \(.+\)\. Delete it and train from the start\.",
+        match=r"run\.checkpoint is cut short or damaged \(.+\)\. Delete it and train from the start\.",
     ):
         Checkpoint(path, "fingerprint").restore(method)
 
@@ -250,7 +250,7 @@ def test_a_file_of_another_kind_is_refused(small_method: Make, data: TrainingDat
     path = tmp_path / "run.checkpoint"
     method = written(small_method, data, path)
     path.write_text("no checkpoint at all, but long enough to have a header", encoding="utf-8")
-    with pytest.raises(ModelError, match="is not a readable checkpoint"):
+    with pytest.raises(ModelError, match="is cut short or damaged"):
         Checkpoint(path, "fingerprint").restore(method)
 
 
@@ -280,7 +280,7 @@ def test_a_header_with_something_missing_is_refused(small_method: Make, data: Tr
     path = tmp_path / "run.checkpoint"
     method = written(small_method, data, path)
     with_header(path, lambda header: header.pop("format_version"))
-    with pytest.raises(ModelError, match="is not a readable checkpoint"):
+    with pytest.raises(ModelError, match="cannot be used: 'format_version': field required"):
         Checkpoint(path, "fingerprint").restore(method)
 
 

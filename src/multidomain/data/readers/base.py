@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
@@ -105,9 +106,10 @@ def open_text(path: Path, encoding: str) -> TextIO:
     """Open a text file; undecodable bytes become surrogates, so that they can be located by row later."""
     try:
         name = codecs.lookup(encoding).name
-    except LookupError:
+        io.TextIOWrapper(io.BytesIO(), name)  # refuses what is not from bytes to text, such as 'hex' and 'rot13'
+    except (LookupError, ValueError):  # the latter for names that are no text themselves
         raise ConfigError(
-            f"'{encoding}' is not the name of a text encoding. Common ones: 'utf-8', 'cp1252', 'latin-1', 'utf-16'."
+            f"{encoding!r} is not the name of a text encoding. Common ones: 'utf-8', 'cp1252', 'latin-1', 'utf-16'."
         ) from None
     # Spreadsheets write a byte order mark, which would become part of the first column's name.
     name = "utf-8-sig" if name == "utf-8" else name
@@ -123,16 +125,26 @@ def undecodable(file: str, row: int, column: str, cell: str, encoding: str) -> D
     """Return the error for a cell with bytes that are not in the encoding."""
     match = _SURROGATE.search(cell)
     assert match is not None
-    around = cell[max(0, match.start() - 20) : match.end() + 20].encode("utf-8", "surrogateescape")
+    around = cell[max(0, match.start() - 20) : match.end() + 20]
+    if not "\udc80" <= match.group() <= "\udcff":  # as utf-7 and unicode_escape let through
+        return DataError(
+            f"{file}, row {row}, column '{column}': half of a surrogate pair is no character, near {around!r}.",
+            "If the file is in another encoding, name it, for example {encoding=utf-8}.",
+        )
+    near = around.encode("utf-8", "surrogateescape" if _all_bytes(around) else "backslashreplace")
     if row == 1 and cell[:2] in ("\udcff\udcfe", "\udcfe\udcff"):  # a byte order mark
         other = "utf-16"
     else:
         other = "cp1252" if codecs.lookup(encoding).name.startswith("utf") else "utf-8"
     return DataError(
         f"{file}, row {row}, column '{column}': byte 0x{ord(match.group()) & 0xFF:02x} is not {encoding}, "
-        f"near {around!r}.",
+        f"near {near!r}.",
         f"If the file is in another encoding, name it, for example {{encoding={other}}}.",
     )
+
+
+def _all_bytes(text: str) -> bool:
+    return all("\udc80" <= surrogate <= "\udcff" for surrogate in _SURROGATE.findall(text))
 
 
 def undecodable_file(path: Path, row: int, encoding: str, error: UnicodeError) -> DataError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,9 @@ from multidomain.data.readers.base import (
     undecodable_file,
 )
 from multidomain.errors import DataError
+from multidomain.files import has_half_pair, parse_json
+
+_MOST_COLUMNS = 10_000  # a row has a cell for each
 
 
 class JsonLinesTable(Table):
@@ -38,6 +40,11 @@ class JsonLinesTable(Table):
         keys: dict[str, None] = {}
         for _, record in self._records():
             keys.update(dict.fromkeys(record))
+            if len(keys) > _MOST_COLUMNS:
+                raise DataError(
+                    f"{path.name} has more than {_MOST_COLUMNS:,} different keys. Expected the same few in each row.",
+                    "Put what varies into a value.",
+                )
         if not keys:
             raise DataError(f"{path.name} is empty. Expected one JSON object a line.")
         self.columns = list(keys)
@@ -60,7 +67,7 @@ class JsonLinesTable(Table):
 
     def _parse(self, row: int, line: str) -> dict[str, Any]:
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError as error:
             if has_surrogate(line):
                 raise undecodable(self.path.name, row, "?", line, self._encoding) from None
@@ -71,20 +78,23 @@ class JsonLinesTable(Table):
                 f'{{"text": "...", "label": "..."}}, got {type(record).__name__}.'
             )
         if has_surrogate(line):
-            self._raise_undecodable(row, record)
+            self._raise_undecodable(row, line, record)
         if "\\u" in line:
             self._check_escapes(row, record)
         return record
 
-    def _raise_undecodable(self, row: int, record: dict[str, Any]) -> None:
-        column = next((k for k, v in record.items() if has_surrogate(str(v))), "?")
-        raise undecodable(self.path.name, row, column, str(record.get(column, record)), self._encoding)
+    def _raise_undecodable(self, row: int, line: str, record: dict[str, Any]) -> None:
+        for column, value in record.items():
+            if isinstance(value, str) and has_surrogate(value) and not has_surrogate(column):
+                raise undecodable(self.path.name, row, column, value, self._encoding)
+        raise undecodable(self.path.name, row, "?", line, self._encoding)
 
     def _check_escapes(self, row: int, record: dict[str, Any]) -> None:
         # A text truncated inside an emoji; it can be neither written as UTF-8 nor saved with a model.
         for column, value in record.items():
-            if isinstance(value, str) and has_surrogate(value):
+            if has_half_pair([column, value]):
+                where = "a name of a column" if has_half_pair(column) else f"column '{column}'"
                 raise DataError(
-                    f"{self.path.name}, row {row}, column '{column}': the text holds half of a surrogate "
-                    r"pair (an escape such as \ud83d with no second half), which is no character. Remove it."
+                    f"{self.path.name}, row {row}, {where}: the text holds half of a surrogate pair (an escape such as "
+                    r"\ud83d with no second half), which is no character. Remove it."
                 )

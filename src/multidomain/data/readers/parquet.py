@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +14,8 @@ from multidomain.errors import DataError
 
 # Reading a slice decodes every row group it touches, so small slices would decode the same group many times.
 _SLICE = 65_536
+# Polars panics, which is no Exception, where it trusts a damaged file.
+_FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError)
 
 
 class ParquetTable(Table):
@@ -25,20 +29,45 @@ class ParquetTable(Table):
 
     def __init__(self, path: Path) -> None:
         try:
-            columns = list(pl.read_parquet_schema(path))
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"{path.name} cannot be read as Parquet: {error}") from None
+            with _panics_unsaid():
+                columns = list(pl.read_parquet_schema(path))
+        except _FAILURES as error:
+            raise _unreadable(path, "", error) from None
         super().__init__(path, columns)
 
     def _chunks(self, size: int) -> Iterator[Chunk]:
         offset = 0
         while True:
             try:
-                rows = pl.scan_parquet(self.path, glob=False).slice(offset, _SLICE).collect()
-            except (pl.exceptions.PolarsError, OSError) as error:
-                raise DataError(f"{self.path.name}, after row {offset}: {error}") from None
+                with _panics_unsaid():
+                    rows = pl.scan_parquet(self.path, glob=False).slice(offset, _SLICE).collect()
+            except _FAILURES as error:
+                raise _unreadable(self.path, f", after row {offset}", error) from None
             for part in rows.iter_slices(size):
                 yield Chunk(offset + 1, part.to_dict(as_series=False))
                 offset += part.height
             if rows.height < _SLICE:
                 return
+
+
+@contextmanager
+def _panics_unsaid() -> Iterator[None]:
+    """Keep polars' own message of a panic, which holds a backtrace, from standard error: the error says the same."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # standard error is closed
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _unreadable(path: Path, where: str, error: BaseException) -> DataError:
+    why = " ".join(str(error).split())[:300]
+    return DataError(f"{path.name}{where} cannot be read as Parquet: {why}.", "Copy or write the file again.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from multidomain.data.values import class_name, part_name
 from multidomain.errors import DataError
 
 SVMLIGHT_SUFFIXES = (".svmlight", ".libsvm")
+_LARGEST_INDEX = 100_000_000
+_LONG_INDEX = re.compile(rb"(?<![\d.eE+-])(\d{9,}):")  # only those that could be beyond it
 
 
 def svmlight_files(folder: Path) -> list[Path]:
@@ -69,6 +72,8 @@ def read_svmlight(
 def _load(files: Sequence[Path], zero_based: bool | None, n_features: int | None) -> list:
     from sklearn.datasets import load_svmlight_files  # takes a second to import, which other formats need not wait for
 
+    for file in files:
+        _check_columns(file)
     try:
         return load_svmlight_files(
             [str(f) for f in files],
@@ -76,7 +81,7 @@ def _load(files: Sequence[Path], zero_based: bool | None, n_features: int | None
             dtype=np.float32,
             zero_based="auto" if zero_based is None else zero_based,
         )
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         for file in files:
             row = _first_bad_row(file)
             if row is not None:
@@ -84,6 +89,18 @@ def _load(files: Sequence[Path], zero_based: bool | None, n_features: int | None
                     f"{file.name}, row {row}: expected '<number> <column>:<value> ...' with rising columns."
                 ) from None
         raise DataError(f"{files[0].name}: {error}") from None
+
+
+def _check_columns(file: Path) -> None:
+    # The largest index decides how many columns all vectors have.
+    with file.open("rb") as lines:
+        for row, line in enumerate(lines, start=1):
+            for column in _LONG_INDEX.findall(line.split(b"#", 1)[0]):
+                if len(column) > 20 or int(column) > _LARGEST_INDEX:
+                    raise DataError(
+                        f"{file.name}, row {row}: the column {column[:30].decode()} is beyond {_LARGEST_INDEX:,}.",
+                        "Renumber the columns.",
+                    )
 
 
 def _one_file(file: Path, matrix: sp.csr_matrix, labels: np.ndarray, rows: list[int]) -> Corpus:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -10,6 +9,7 @@ import numpy as np
 from pydantic import PlainValidator
 
 from multidomain.errors import ConfigError, did_you_mean
+from multidomain.files import parse_json
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import ClassPrior
 from multidomain.methods.priors.alignment import LEAST
@@ -25,7 +25,7 @@ def _checked(value: Any) -> Any:
     expected = 'expected estimate, labelled, or shares from 0 to 1: {"DOMAIN": {"CLASS": SHARE, ...}, ...}'
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
-            value = json.loads(value)
+            value = parse_json(value)
         except ValueError:
             raise ValueError(f"is not JSON; {expected}") from None
     try:

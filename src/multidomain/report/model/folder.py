@@ -2,70 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import AliasChoices, BaseModel, Field
 
-from multidomain.data.checks import CorpusSummary
 from multidomain.errors import ModelError
-from multidomain.evaluation.evaluate import Evaluation
-from multidomain.evaluation.invariance import Invariance
+from multidomain.files import read_json_lines, validated
 from multidomain.methods.history import Epoch
 from multidomain.metrics import Metric
 from multidomain.model.model import Model
 from multidomain.runs.choice import AutoChoice
 from multidomain.runs.folder import LOG, METRICS, RunFolder
 from multidomain.runs.predictions import ANSWERS, FEATURES, HeldOutPredictions
-from multidomain.runs.unlabelled import UnlabelledDomain
+from multidomain.runs.recorded import Metrics, Result
 
-_EPOCH: TypeAdapter[Epoch] = TypeAdapter(Epoch)
 _TRAIN_AGAIN = "Copy the whole folder again, or train again with {overwrite}."
-
-
-class Data(BaseModel):
-    """The corpus that was read."""
-
-    name: str
-    sha256: str
-
-
-class SplitRecord(BaseModel):
-    """How it was split."""
-
-    settings: dict[str, Any]
-    rule: str
-    rows: dict[str, int]
-
-
-class Result(BaseModel):
-    """What was measured on the kept checkpoint."""
-
-    test: Evaluation | None
-    invariance: Invariance | None
-    invariance_before: Invariance | None = None
-    best_epoch: int
-    epochs: int
-    chosen: dict[str, Any]
-    seconds: float
-    unlabelled: list[UnlabelledDomain] = []
-
-
-class Metrics(BaseModel):
-    """The contents of the metrics file, which `train` writes last."""
-
-    data: Data
-    split: SplitRecord
-    settings: dict[str, Any]
-    summary: CorpusSummary
-    result: Result
-    machine: dict[str, Any]
 
 
 class Tried(BaseModel):
@@ -207,34 +163,21 @@ def _metrics(path: Path) -> Metrics:
             "writes what a report needs.",
             "Resume the training ({resume}), or train again.",
         )
-    try:
-        return Metrics.model_validate(RunFolder(path.parent).metrics())
-    except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise ModelError(
-            f"{path} cannot be used: '{where}': {fault['msg'].lower()}. It is damaged or from another version of "
-            "multidomain.",
-            _TRAIN_AGAIN,
-        ) from None
+    return validated(RunFolder(path.parent).metrics(), Metrics, path, _TRAIN_AGAIN)
 
 
 def _log(path: Path, result: Result) -> tuple[tuple[tuple[Epoch, ...], ...], tuple[Tried, ...]]:
     """Read the log; a network's epochs end where the epoch number starts over."""
     curves: list[list[Epoch]] = []
     tried = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        for line in map(json.loads, lines):
-            if isinstance(line, Mapping) and "tried" in line:
-                tried.append(Tried.model_validate(line))
-                continue
-            epoch = _EPOCH.validate_python(line)
-            if not curves or epoch.epoch <= curves[-1][-1].epoch:
-                curves.append([])
-            curves[-1].append(epoch)
-    except ValueError:  # invalid JSON, UTF-8 or fields
-        raise ModelError(f"{path} is damaged.", _TRAIN_AGAIN) from None
+    for line in read_json_lines(path, dict[str, Any], _TRAIN_AGAIN) if path.exists() else ():
+        if "tried" in line:
+            tried.append(validated(line, Tried, path, _TRAIN_AGAIN))
+            continue
+        epoch = validated(line, Epoch, path, _TRAIN_AGAIN)
+        if not curves or epoch.epoch <= curves[-1][-1].epoch:
+            curves.append([])
+        curves[-1].append(epoch)
     if result.epochs and [len(curve) for curve in curves] != [result.epochs]:
         raise ModelError(f"{path} does not hold the {result.epochs} epochs of {METRICS}.", _TRAIN_AGAIN)
     return tuple(map(tuple, curves)), tuple(tried)
