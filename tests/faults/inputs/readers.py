@@ -60,10 +60,11 @@ def encoding_of(folder: Path) -> str:
 
 
 def table(suffix: str, n: int = 12) -> bytes:
-    rows = [
-        {"text": f"a {'fine' if i % 2 else 'poor'} book, no. {i}", "label": ("bad", "good")[i % 2], "domain": "ab"[i % 3 // 2]}
+    words, classes = ("poor", "fine"), ("bad", "good")
+    rows: list[dict[str, Any]] = [
+        {"text": f"a {words[i % 2]} book, no. {i}", "label": classes[i % 2], "domain": "ab"[i % 3 // 2]}
         for i in range(n)
-    ]  # fmt: skip
+    ]
     rows[3] |= {"label": None, "text": 'said "no"\nand left'}
     if suffix == "jsonl":
         return "".join(json.dumps({**row, "more": [1, {"x": 2.5}]}) + "\n" for row in rows).encode()

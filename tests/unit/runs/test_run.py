@@ -21,6 +21,7 @@ from multidomain.errors import ModelError
 from multidomain.evaluation.evaluate import baselines, evaluate
 from multidomain.methods.history import Epoch
 from multidomain.model.model import Model
+from multidomain.runs.folder import RunFolder
 from multidomain.runs.run import run_in_folder
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
