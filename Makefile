@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 RUNS ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rounding test-browser test-faults lint bench clean
+.PHONY: help setup demo test test-rounding test-browser test-faults test-mutants lint audit bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,11 +48,22 @@ test-faults: $(INSTALLED) ## kill runs, break inputs and attack the service at l
 	$(BIN)/python benchmarks/input_faults.py
 	$(BIN)/python benchmarks/service_faults.py
 
+test-mutants: $(INSTALLED) ## put faults into critical code, one by one, and see whether tests notice; about an hour
+	$(BIN)/python benchmarks/mutants.py
+	$(BIN)/python benchmarks/mutants.py --page
+
 lint: $(INSTALLED) ## check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# pip-audit lives in an environment of its own, and every package must be found: an unreachable database is no pass.
+audit: $(INSTALLED) ## look up known vulnerabilities of all installed packages; needs the network
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install -qq pip-audit
+	$(BIN)/python -m pip freeze --exclude-editable > $(VENV)/audit/installed.txt
+	$(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audit/installed.txt
 
 bench: $(INSTALLED) ## measure training and prediction on this machine; records go to results/bench.jsonl
 	$(BIN)/multidomain bench train
