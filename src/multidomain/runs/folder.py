@@ -144,7 +144,13 @@ class RunFolder:
         """Start a run, or resume the one that is under way."""
         if not resume:
             _remove([*self.checkpoints, self.path / NEW_LOG])
-        self.log.touch()
+        if self.holds_model:
+            self.log.touch()
+
+    def give_up(self) -> None:
+        """Forget a run over a finished one that has failed before its first checkpoint."""
+        if not self.checkpoints:
+            _remove([self.path / NEW_LOG, self.path / NEW_CHOICE])
 
     @contextmanager
     def finished(self, metrics: Mapping[str, Any], seen: np.ndarray) -> Iterator[Path]:
@@ -157,7 +163,8 @@ class RunFolder:
             yield staged
             with whole_file(staged / SEEN) as temporary:
                 save_file({"texts": np.unique(seen)}, temporary)
-            shutil.copyfile(self.log, staged / LOG)
+            if self.log.exists():
+                shutil.copyfile(self.log, staged / LOG)
             write_json(staged / METRICS, metrics)
             for path in (*of_run, *model_files(self.path)):
                 if path.exists() and not (staged / path.name).exists():

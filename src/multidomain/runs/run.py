@@ -103,7 +103,9 @@ def run_in_folder(
                 scored.trained.model.save(staged)
                 HeldOutPredictions.of(scored, corpus, split, settings.training.seed).save(staged)
                 also_save(staged)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Exception):  # not a signal, after which it may be resumed
+                folder.give_up()
             for callback in callbacks:
                 callback.on_run_error()
             raise
