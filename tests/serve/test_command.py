@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -91,6 +92,15 @@ def test_sigterm_during_a_long_answer_lets_it_end(model_folder: Path, corpus: Co
         connection.close()
     assert response.status == 200
     assert table.count(b"\n") == 24_001
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_stopped_has_not_failed(number: int, workers: str, model_folder: Path) -> None:
+    with serving(model_folder, "--workers", workers) as server:
+        server.process.send_signal(number)
+        assert server.process.wait(timeout=30) == 0
+        assert "Traceback" not in server.log and "stopped by" not in server.log
 
 
 def test_missing_extra_says_what_to_install(model_folder: Path) -> None:

@@ -17,14 +17,16 @@ from multidomain.report.tables.files import write_report
 ROOT = Path(__file__).parents[2]
 
 
-def test_figures_of_the_speed_page_come_from_the_records():
-    spec = importlib.util.spec_from_file_location("speed_tables", ROOT / "benchmarks" / "speed_tables.py")
+@pytest.mark.parametrize(("name", "holds"), [("speed.md", "\n| textbook | "), ("reliability.md", "\n| `sped` | ")])
+def test_figures_of_a_page_come_from_the_records(name: str, holds: str):
+    spec = importlib.util.spec_from_file_location("page_tables", ROOT / "benchmarks" / "page_tables.py")
     assert spec and spec.loader
     tables = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tables)
-    page = tables.PAGE.read_text(encoding="utf-8")
-    assert tables.written(page) == page, "run python benchmarks/speed_tables.py"
-    assert "\n| textbook | " in page
+    page = ROOT / "docs" / name
+    text = page.read_text(encoding="utf-8")
+    assert tables.written(page) == text, "run python benchmarks/page_tables.py"
+    assert holds in text
 
 
 def test_results_are_what_the_records_say(tmp_path: Path):

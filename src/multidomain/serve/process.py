@@ -6,7 +6,6 @@ import gc
 import signal
 import socket
 import sys
-from contextlib import suppress
 
 import numpy as np
 import torch
@@ -32,15 +31,15 @@ def serve_alone(setup: Setup, listener: socket.socket, operator: Operator) -> No
 
     reload = Reload(setup.folder, replace, operator)
     app, guard = prepared(setup, served, np.zeros(1, COUNTS), 0, reload)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn re-raises the signal after its own shutdown
-    with suppress(KeyboardInterrupt):  # re-raised by uvicorn after a clean stop
-        Server(
-            app,
-            listener,
-            guard,
-            ready=lambda: operator.serving(setup.folder, str(served), url_of(listener)),
-            hangup=reload,
-        ).run()
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn re-raises the signal after its own shutdown
+        signal.signal(number, lambda *_: sys.exit(0))
+    Server(
+        app,
+        listener,
+        guard,
+        ready=lambda: operator.serving(setup.folder, str(served), url_of(listener)),
+        hangup=reload,
+    ).run()
 
 
 def prepared(

@@ -1,8 +1,8 @@
-"""Write the tables of ``docs/speed.md`` from the records in ``results/``.
+"""Write the tables of ``docs/speed.md`` and ``docs/reliability.md`` from the records in ``results/``.
 
 A table stands between two comments that name it; the text around it is left alone.
 
-    python benchmarks/speed_tables.py
+    python benchmarks/page_tables.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from statistics import mean, median
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "speed.md"
 
 
 def records(name: str) -> list[dict[str, Any]]:
@@ -89,13 +88,87 @@ def recommended() -> str:
     return "\n".join(lines)
 
 
-def written(page: str) -> str:
-    """Return the page with its tables made anew."""
-    for table in (training, words, accuracy, many_domains, recommended, prediction):
+def newest(what: str) -> list[dict[str, Any]]:
+    """Return the newest record of each kind of fault run."""
+    found = {}
+    for record in records("reliability.jsonl"):
+        if record["what"] == what:
+            found[tuple(record.get(name) for name in ("kind", "workers", "address"))] = record
+    return list(found.values())
+
+
+def killed_runs() -> str:
+    lines = ["| run | kills in a new folder | over an old run | ended with the same bits |", "|---|---:|---:|---:|"]
+    total = 0
+    for record in newest("killed-runs"):
+        folders = record.get("folders", {})
+        cells = [
+            f"{folders[where]['kills']} (of {folders[where]['of']} operations)"
+            for where in ("in a new folder", "over an old run")
+            if where in folders
+        ] or [f"{record['kills']} (at random moments)", ""]
+        kills = record.get("kills") or sum(folder["kills"] for folder in folders.values())
+        total += kills
+        lines.append(f"| `{record['kind']}` | {' | '.join(cells)} | {kills if record['exact'] else 'no'} |")
+    return "\n".join([*lines, f"| all | | | {total} |"])
+
+
+def fuzzed_inputs() -> str:
+    lines = ["| input | read | refused with a message | anything else |", "|---|---:|---:|---:|"]
+    (record,) = newest("fuzzed-inputs")
+    for name, counts in record["readers"].items():
+        lines.append(f"| {name} | {counts['read']:,} | {counts['refused']:,} | {counts['faults']} |")
+    read, refused = (sum(counts[key] for counts in record["readers"].values()) for key in ("read", "refused"))
+    return "\n".join([*lines, f"| all {record['inputs']:,} | {read:,} | {refused:,} | {record['tracebacks']} |"])
+
+
+def service_load() -> str:
+    lines = [
+        "| workers | clients | reloads | requests | lost | wrong | median | 99 % below |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for r in newest("service-load"):
+        lines.append(
+            f"| {r['workers']} | {r['clients']} for {r['seconds']:.0f} s | {r['reloads']} | {r['requests']:,} | "
+            f"{r['lost']} | {r['wrong']} | {r['p50_ms']:.0f} ms | {r['p99_ms']:.0f} ms |"
+        )
+    return "\n".join(lines)
+
+
+def service_attacks() -> str:
+    lines = [
+        "| workers | attack from | slow heads | held bodies | honest requests | lost | wrong | 99 % below | log |",
+        "|---:|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for r in newest("service-slow-clients"):
+        address = "other addresses" if r["address"] == "others" else "the same address"
+        lines.append(
+            f"| {r['workers']} | {address} | {r['slow_heads']:,} | {r['held_bodies']} | {r['requests']:,} "
+            f"| {r['lost']} | {r['wrong']} | {r['p99_ms']:.0f} ms | {r['log_bytes']} bytes |"
+        )
+    (memory,) = newest("service-memory")
+    first, *_, last = memory["memory_mb"]
+    flat = f"Over {memory['requests']:,} requests memory went from {first:.1f} to {last:.1f} MB."
+    return "\n".join([*lines, "", flat])
+
+
+TABLES = {
+    "speed.md": (training, words, accuracy, many_domains, recommended, prediction),
+    "reliability.md": (killed_runs, fuzzed_inputs, service_load, service_attacks),
+}
+
+
+def written(page: Path) -> str:
+    """Return a page with its tables made anew."""
+    text = page.read_text(encoding="utf-8")
+    for table in TABLES[page.name]:
         mark = f"<!-- {table.__name__} -->"
-        page = re.sub(f"{mark}.*?{mark}", lambda _, t=table, m=mark: f"{m}\n{t()}\n{m}", page, flags=re.DOTALL)
-    return page
+        text, n = re.subn(f"{mark}.*?{mark}", lambda _, t=table, m=mark: f"{m}\n{t()}\n{m}", text, flags=re.DOTALL)
+        assert n == 1, f"{page.name} has {n} places for {table.__name__}"
+    return text
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for name in TABLES:
+        page = ROOT / "docs" / name
+        page.write_text(written(page), encoding="utf-8")
