@@ -271,6 +271,10 @@ class MultiDomainClassifier(ClassifierMixin, BaseEstimator):
         estimator.set_params(**{n: tuple(v) if isinstance(v, list) else v for n, v in params.items()})
         estimator.choice_ = None
         estimator.device = device or estimator.device
+        try:
+            estimator._settings()
+        except ValueError as error:
+            raise ModelError(f"{folder / OWN_FILE} holds parameters that are not valid here. {error}") from None
         estimator.model_ = Model.load(folder, resolved_device(estimator.device), method=method)
         for name, array in content.arrays.items():
             setattr(estimator, name, array.restored())

@@ -40,6 +40,8 @@ def _orders(documents: TokenSequences, ngram_range: tuple[int, int]) -> Iterator
             inside = row_of_token[at] == row_of_token[at + n - 1]
             at, code = at[inside], code[inside]
             code = code * width + documents.ids[at + n - 1]
+        if not len(at):  # no text is so long
+            return
         _, first, code, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
         if n >= shortest and len(at):
             yield n, at[first], count

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, model_validator
 from multidomain.errors import ConfigError, DataError, ModelError, counted, did_you_mean
 from multidomain.features.base import Featurizer, State, register
 from multidomain.features.ngram_index import NgramIndex, frequent_ngrams
-from multidomain.features.settings import NgramSettings, Weighting
+from multidomain.features.settings import LONGEST_NGRAM, NgramSettings, Weighting
 from multidomain.features.tokens import TokenSequences, tokenise
 
 
@@ -22,7 +22,7 @@ class _State(BaseModel):
 
     weighting: Weighting
     max_features: int = Field(ge=1)
-    ngram_range: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(le=1000)]]
+    ngram_range: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(le=LONGEST_NGRAM)]]
     n_inputs: int = Field(ge=1, lt=2**40)
     vocabulary: list[str] | None
 
@@ -92,8 +92,10 @@ class NgramFeaturizer(Featurizer):
             problems.append(f"Unknown weighting '{weighting}'.{did_you_mean(weighting, get_args(Weighting))}")
         if max_features < 1:
             problems.append(f"max_features must be at least 1, got {max_features}.")
-        if not 1 <= shortest <= longest:
-            problems.append(f"ngram_range must be (shortest, longest), 1 or more, got {tuple(ngram_range)}.")
+        if not 1 <= shortest <= longest <= LONGEST_NGRAM:
+            problems.append(
+                f"ngram_range must be (shortest, longest), from 1 to {LONGEST_NGRAM}, got {tuple(ngram_range)}."
+            )
         if problems:
             raise ConfigError(" ".join(problems))
         self.weighting = weighting

@@ -26,7 +26,7 @@ class _State(BaseModel):
 
     max_words: int = Field(ge=1)
     min_count: int
-    max_length: int | None = Field(ge=1)
+    max_length: int | None = Field(ge=1, lt=2**31)
     vocabulary: list[str] = Field(min_length=1)
 
 

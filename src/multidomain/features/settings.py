@@ -8,6 +8,8 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from multidomain.settings import Settings, listed
 
+LONGEST_NGRAM = 1000
+
 Weighting: TypeAlias = Literal["counts", "tfidf", "raw"]
 
 
@@ -27,17 +29,19 @@ class NgramSettings(Settings):
     @field_validator("ngram_range")
     @classmethod
     def _shortest_first(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:
-        if value is not None and not 1 <= value[0] <= value[1]:
-            raise ValueError("expected the shortest n-gram, at least 1, and the longest")
+        if value is not None and not 1 <= value[0] <= value[1] <= LONGEST_NGRAM:
+            raise ValueError(f"expected the shortest n-gram, at least 1, and the longest, at most {LONGEST_NGRAM}")
         return value
 
 
 class SequenceSettings(Settings):
     """The token sequence of a document, for extractors such as cnn and lstm."""
 
-    max_words: int = Field(50_000, ge=2, description="vocabulary size of token sequences")
+    max_words: int = Field(50_000, ge=2, lt=2**31, description="vocabulary size of token sequences")
     min_count: int = Field(2, ge=1, description="drop rarer words")
-    max_length: int | None = Field(None, ge=1, description="truncate texts after this many words; by default never")
+    max_length: int | None = Field(
+        None, ge=1, lt=2**31, description="truncate texts after this many words; by default never"
+    )
     vectors: str | None = Field(
         None, description="file of word vectors, or 'random'; by default trained on the training and unlabelled text"
     )

@@ -135,7 +135,9 @@ def _change(holder: Any, key: Any, random: Random, values: tuple[Any, ...]) -> N
         case 4 if isinstance(holder[key], int | float) and not isinstance(holder[key], bool):
             holder[key] = random.choice((holder[key] + 1, holder[key] - 1, -holder[key], holder[key] * 1000))
         case 5 if isinstance(holder[key], str):
-            holder[key] = mutated(holder[key].encode(), random)[:50_000].decode("utf-8", "surrogateescape")
+            holder[key] = mutated(holder[key].encode("utf-8", "surrogatepass"), random)[:50_000].decode(
+                "utf-8", "surrogateescape"
+            )
         case _:
             holder[key] = random.choice(values)
 

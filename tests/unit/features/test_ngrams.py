@@ -208,7 +208,7 @@ def test_every_bad_setting_is_reported_at_once() -> None:
     assert str(error.value) == (
         "Unknown weighting 'tf-idf'. Did you mean 'tfidf'? Valid: 'counts', 'tfidf', 'raw'. "
         "max_features must be at least 1, got 0. "
-        "ngram_range must be (shortest, longest), 1 or more, got (2, 1)."
+        "ngram_range must be (shortest, longest), from 1 to 1000, got (2, 1)."
     )
 
 
