@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from multidomain.errors import Note
 from multidomain.evaluation.evaluate import Evaluation
 from multidomain.methods.history import ClassPrior
 from multidomain.methods.priors.settings import described, resolved_priors
+from multidomain.metrics import rows_of_each
 from multidomain.training.data import training_data
 from multidomain.training.train import Trained
 
@@ -103,12 +105,17 @@ class UnlabelledDomain:
 def unlabelled_domains(trained: Trained, corpus: Corpus, split: Split) -> list[UnlabelledDomain]:
     """Describe the domains with few labels or none; priors that the method does not estimate are estimated here."""
     model, priors = trained.model, dict(trained.history.class_priors)
-    without = [name for name in model.domains if name not in model.labelled_domains]
+    without = set(model.domains) - set(model.labelled_domains)
     if not priors and without and model.requirements.featurizer == "ngrams":
         data = training_data(corpus, split, model.features, trained.encoded)
         priors = described(resolved_priors("estimate", data, data.text_without_labels), "estimate", data)
     names = [name for name in model.domains if name in priors or name in without]
-    return [_described(trained, corpus, split, name, priors.get(name)) for name in names]
+    rows = np.unique(np.concatenate([split.train, split.unlabelled, split.test]))
+    rows_of = {name: rows[here] for name, here in rows_of_each(corpus.domains[rows]).items()}
+    labels = Counter(corpus.domains[split.train[corpus.labelled[split.train]]])
+    return [
+        _described(trained, corpus, name, rows_of.get(name, rows[:0]), labels[name], priors.get(name)) for name in names
+    ]
 
 
 def predicted_in(domains: Sequence[UnlabelledDomain], scores: Evaluation) -> list[UnlabelledDomain]:
@@ -118,23 +125,20 @@ def predicted_in(domains: Sequence[UnlabelledDomain], scores: Evaluation) -> lis
 
 
 def _described(
-    trained: Trained, corpus: Corpus, split: Split, name: str, assumed: ClassPrior | None
+    trained: Trained, corpus: Corpus, name: str, rows: np.ndarray, labels: int, assumed: ClassPrior | None
 ) -> UnlabelledDomain:
     model = trained.model
-    rows = np.unique(np.concatenate([split.train, split.unlabelled, split.test]))
-    rows = rows[corpus.domains[rows] == name]
     if len(rows) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
     answers = trained.probabilities(corpus, rows).argmax(axis=1)
     shares = np.bincount(answers, minlength=len(model.classes)) / len(rows)
-    labelled = split.train[corpus.labelled[split.train]]
     disagreement = None
     if model.requirements.unseen_domains:
         shared = model.probabilities(trained.encoded[rows], model.resolve_domains(None, len(rows)).codes)
         disagreement = float((shared.argmax(axis=1) != answers).mean())
     return UnlabelledDomain(
         domain=name,
-        labels=int((corpus.domains[labelled] == name).sum()),
+        labels=labels,
         assumed=assumed,
         predicted={str(c): float(share) for c, share in zip(model.classes, shares, strict=True)},
         disagreement=disagreement,

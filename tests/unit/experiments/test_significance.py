@@ -172,3 +172,17 @@ def test_classes_that_a_resample_lacks_do_not_count_in_it() -> None:
     drawn = [naive_macro_f1(y[r], first[:, r]) - naive_macro_f1(y[r], second[:, r]) for r in rows]
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=0.06)
     assert found.high > 0.5  # without a row of class 1 the first system has all, the second a class with none
+
+
+def test_two_seeds_are_enough_for_a_test_against_a_published_figure() -> None:
+    assert published_test([85.0, 86.0], 84.0) == pytest.approx(stats.ttest_1samp([85.0, 86.0], 84.0).pvalue)
+
+
+def test_two_rows_of_a_domain_are_enough_for_a_paired_test() -> None:
+    found = paired_test({"a": np.array([1.0, 1.0])}, {"a": np.array([0.0, 1.0])})
+    assert (found.difference, found.standard_error) == (0.5, pytest.approx(0.5))
+
+
+def test_rows_that_all_differ_by_the_same_have_no_standard_error() -> None:
+    found = paired_test({"a": np.ones(3)}, {"a": np.full(3, 0.5)})
+    assert (found.difference, found.standard_error, found.p) == (0.5, 0.0, 0.0)
