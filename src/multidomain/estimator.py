@@ -27,7 +27,7 @@ from multidomain.data.values import ONLY_DOMAIN, class_name, corpus_from_rows, i
 from multidomain.errors import ConfigError, DataError, ModelError, quoted, warn
 from multidomain.features.ngrams import NgramFeaturizer
 from multidomain.features.settings import SECTIONS
-from multidomain.files import COPY_AGAIN, read_sealed, sha256_of, write_sealed
+from multidomain.files import sha256_of
 from multidomain.methods.registry import RECOMMENDED, method_entry
 from multidomain.model.estimator_file import EstimatorFile
 from multidomain.model.model import Model
@@ -36,6 +36,7 @@ from multidomain.model.storage import MANIFEST
 from multidomain.renamings import estimator_renamed
 from multidomain.runs.auto import choose_method, chosen_settings
 from multidomain.runs.config import AUTO, AutoSettings, train_options
+from multidomain.saved import COPY_AGAIN, read_sealed, write_sealed
 from multidomain.settings import Settings
 from multidomain.training.callbacks import Callback
 from multidomain.training.progress import progress_on

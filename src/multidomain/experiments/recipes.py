@@ -13,8 +13,8 @@ from pydantic import Field, field_validator
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.experiments.protocols import PROTOCOLS, Protocol
 from multidomain.experiments.shifted_priors import SHIFTED
-from multidomain.files import read_toml
 from multidomain.renamings import config_renamed
+from multidomain.saved import read_toml
 from multidomain.settings import Settings
 from multidomain.training.settings import RunSettings, with_method
 

@@ -17,7 +17,8 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from multidomain.errors import ConfigError, DataError
-from multidomain.files import lock, parse_json
+from multidomain.files import lock
+from multidomain.saved import parse_json
 from multidomain.training.settings import RunSettings
 
 Record: TypeAlias = dict[str, Any]

@@ -14,22 +14,12 @@ from torch import Tensor
 
 from multidomain.errors import ConfigError, ModelError, TrainingError
 from multidomain.features.base import Featurizer, restored, stored
-from multidomain.files import (
-    COPY_AGAIN,
-    complete,
-    read_json,
-    read_sealed,
-    read_tensors,
-    sha256_of,
-    tensors_under,
-    whole_file,
-    write_json,
-    write_sealed,
-)
+from multidomain.files import complete, sha256_of, whole_file, write_json
 from multidomain.methods.base import Method
 from multidomain.methods.divergence import not_finite, weights_are
 from multidomain.methods.registry import METHODS, MethodEntry, registered_methods_only
 from multidomain.methods.task import SavedTask, Task
+from multidomain.saved import COPY_AGAIN, read_json, read_sealed, read_tensors, tensors_under, write_sealed
 from multidomain.settings import Settings
 
 FORMAT_VERSION = 1

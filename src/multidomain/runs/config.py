@@ -15,9 +15,10 @@ from pydantic.fields import FieldInfo
 from multidomain.data.settings import ReadingSettings, SplitSettings
 from multidomain.errors import ConfigError
 from multidomain.features.settings import SECTIONS
-from multidomain.files import read_toml, whole_file
+from multidomain.files import whole_file
 from multidomain.methods.registry import RECOMMENDED, MethodEntry, method_entry
 from multidomain.renamings import config_renamed
+from multidomain.saved import read_toml
 from multidomain.settings import Settings, listed
 from multidomain.training.settings import Device, ObjectiveSettings, RunSettings, TrainingSettings, checked_features
 

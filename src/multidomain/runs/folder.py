@@ -17,22 +17,13 @@ from multidomain.data.settings import SplitSettings
 from multidomain.data.splits import split_by
 from multidomain.errors import ConfigError, ModelError
 from multidomain.evaluation.evaluate import BASELINES
-from multidomain.files import (
-    all_or_none,
-    alone,
-    complete,
-    mark_removed,
-    read_json,
-    read_tensors,
-    validated,
-    whole_file,
-    write_json,
-)
+from multidomain.files import all_or_none, alone, complete, mark_removed, whole_file, write_json
 from multidomain.model.storage import is_model_folder, model_files
 from multidomain.renamings import config_renamed
 from multidomain.runs.choice import AutoChoice
 from multidomain.runs.recorded import Metrics, RecordedSettings
 from multidomain.runs.unlabelled import UnlabelledDomain
+from multidomain.saved import read_json, read_tensors, validated
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import saved_members
 

@@ -15,10 +15,11 @@ from scipy.sparse import csr_matrix
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.errors import ModelError
-from multidomain.files import read_json_lines, read_tensors, whole_file
+from multidomain.files import whole_file
 from multidomain.metrics import rows_of_each
 from multidomain.model.model import Model
 from multidomain.runs.scoring import Scored
+from multidomain.saved import read_json_lines, read_tensors
 
 ANSWERS = "held_out.jsonl"
 FEATURES = "held_out.safetensors"

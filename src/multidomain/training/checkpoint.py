@@ -14,8 +14,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from multidomain.errors import ModelError
-from multidomain.files import parse_json, read_tensors, tensors_under, validated, whole_file
+from multidomain.files import whole_file
 from multidomain.methods.base import GradientMethod
+from multidomain.saved import parse_json, read_tensors, tensors_under, validated
 
 FORMAT_VERSION = 1
 FROM_THE_START = "Delete it and train from the start."

@@ -12,13 +12,13 @@ import numpy as np
 from torch import Tensor
 
 from multidomain.errors import ModelError, Note, TrainingError
-from multidomain.files import validated
 from multidomain.methods.base import GradientMethod
 from multidomain.methods.data import TrainingData
 from multidomain.methods.divergence import Divergence, check_losses, check_weights, not_finite
 from multidomain.methods.history import Epoch, History
 from multidomain.metrics import Metric, accuracy, by_domain, domain_mean, selection_score
 from multidomain.model.prediction import device_of, predicted_probabilities
+from multidomain.saved import validated
 from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import FROM_THE_START, Checkpoint
 from multidomain.training.sampling import labelled_stream, text_stream

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from multidomain import Model
 from multidomain.errors import ModelError
-from multidomain.files import write_sealed
+from multidomain.saved import write_sealed
 
 SAVED = Path(__file__).parents[2] / "compat" / "v0.1"
 Change = Callable[[dict[str, Any]], Any]

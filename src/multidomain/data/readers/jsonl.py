@@ -16,7 +16,7 @@ from multidomain.data.readers.base import (
     undecodable_file,
 )
 from multidomain.errors import DataError
-from multidomain.files import has_half_pair, parse_json
+from multidomain.saved import has_half_pair, parse_json
 
 _MOST_COLUMNS = 10_000  # a row has a cell for each
 

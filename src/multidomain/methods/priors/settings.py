@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import PlainValidator
 
 from multidomain.errors import ConfigError, did_you_mean
-from multidomain.files import parse_json
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import ClassPrior
 from multidomain.methods.priors.alignment import LEAST
 from multidomain.methods.priors.estimate import PriorEstimate, estimate_priors, labelled_prior
+from multidomain.saved import parse_json
 
 _OFF = 0.02  # how far given shares may be from a sum of 1
 

@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import AliasChoices, BaseModel, Field
 
 from multidomain.errors import ModelError
-from multidomain.files import read_json_lines, validated
 from multidomain.methods.history import Epoch
 from multidomain.metrics import Metric
 from multidomain.model.model import Model
@@ -20,6 +19,7 @@ from multidomain.runs.choice import AutoChoice
 from multidomain.runs.folder import LOG, METRICS, RunFolder
 from multidomain.runs.predictions import ANSWERS, FEATURES, HeldOutPredictions
 from multidomain.runs.recorded import Metrics, Result
+from multidomain.saved import read_json_lines, validated
 
 _TRAIN_AGAIN = "Copy the whole folder again, or train again with {overwrite}."
 
