@@ -66,6 +66,8 @@ def table_writer(
 @contextmanager
 def _standard_output() -> Iterator[TextIO]:
     """Give standard output and flush it, so that a full disk is an error here and not when the process ends."""
+    if sys.stdout is None:
+        raise StorageError("Standard output is closed.", "Write to a file with {output=FILE}.")
     try:
         yield sys.stdout
         sys.stdout.flush()

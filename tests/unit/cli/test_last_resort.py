@@ -114,3 +114,31 @@ def test_a_full_disk_behind_standard_output(arguments: tuple[str, ...]) -> None:
         )
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "No space left on" in done.stderr
+
+
+OLD_MODEL = Path(__file__).parents[2] / "compat" / "v0.1" / "fa-lr"
+
+
+def predicted(tmp_path: Path, before: Callable[[], None], *arguments: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "a.csv").write_text("text,domain\n" + "a fine book,books\n" * 300)
+    return subprocess.run(
+        [sys.executable, "-m", "multidomain", "predict", str(OLD_MODEL), str(tmp_path / "a.csv"), *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=before,
+    )
+
+
+def test_standard_output_is_closed(tmp_path: Path) -> None:
+    done = predicted(tmp_path, lambda: os.close(1))
+    assert done.returncode == 2
+    assert done.stderr == "error: Standard output is closed. Write to a file with --output FILE.\n"
+
+
+def test_the_file_size_limit(tmp_path: Path) -> None:
+    output = tmp_path / "predicted.csv"
+    done = predicted(tmp_path, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)), "-o", str(output))
+    assert done.returncode == 2
+    assert "error: The file-size limit (ulimit -f) was reached while writing" in done.stderr
+    assert "Traceback" not in done.stderr and not output.exists()
