@@ -93,7 +93,7 @@ def serving(
                 process.stdout.close()
         errors.seek(0)
         said = errors.read()
-    assert complaint is None or (complaint in said if complaint else said == "")
+    assert complaint is None or (complaint in said if complaint else said == ""), said
     assert code == 0
 
 

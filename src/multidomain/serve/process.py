@@ -6,6 +6,8 @@ import gc
 import signal
 import socket
 import sys
+from types import FrameType
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -19,6 +21,8 @@ from multidomain.serve.served import Served, load_again, load_served
 from multidomain.serve.server import Server, url_of
 from multidomain.serve.setup import Operator, Reload, Setup
 
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 
 def serve_alone(setup: Setup, listener: socket.socket, operator: Operator) -> None:
     """Serve a model in this process, until SIGTERM or Ctrl+C."""
@@ -31,8 +35,8 @@ def serve_alone(setup: Setup, listener: socket.socket, operator: Operator) -> No
 
     reload = Reload(setup.folder, replace, operator)
     app, guard = prepared(setup, served, np.zeros(1, COUNTS), 0, reload)
-    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn re-raises the signal after its own shutdown
-        signal.signal(number, lambda *_: sys.exit(0))
+    for number in _STOP_SIGNALS:
+        signal.signal(number, _exit)
     Server(
         app,
         listener,
@@ -40,6 +44,13 @@ def serve_alone(setup: Setup, listener: socket.socket, operator: Operator) -> No
         ready=lambda: operator.serving(setup.folder, str(served), url_of(listener)),
         hangup=reload,
     ).run()
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    """End the process; uvicorn raises a signal again when it has answered everything."""
+    for other in _STOP_SIGNALS:  # a second one would disturb the end of the interpreter
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(0)
 
 
 def prepared(

@@ -372,7 +372,7 @@ def damage_checkpoint(folder: Path, random: Random) -> None:
 
 
 def read_checkpoint(folder: Path) -> None:
-    from multidomain.files import validated
+    from multidomain.saved import validated
     from multidomain.training.checkpoint import Checkpoint
     from multidomain.training.loop import Position
 

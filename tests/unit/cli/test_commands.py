@@ -58,7 +58,7 @@ def test_train_leaves_model_metrics_and_log(trained: Path) -> None:
     assert len(metrics["data"]["sha256"]) == 64
     assert len((trained / "log.jsonl").read_text().splitlines()) == 3
     assert not (trained / "checkpoint.safetensors").exists()
-    assert not [p for p in trained.iterdir() if p.name.startswith(".")]
+    assert [p.name for p in trained.iterdir() if p.name.startswith(".")] == [".lock"]
 
 
 def test_same_seed_same_bits_and_resume_of_a_finished_run(trained: Path, tmp_path: Path, run: Run) -> None:

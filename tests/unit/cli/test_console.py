@@ -64,7 +64,7 @@ def test_names_of_domains_and_classes_cannot_act_on_the_terminal(tmp_path: Path,
     for arguments in (("inspect", path), ("train", path, "-o", tmp_path / "m", "--dry-run")):
         code, out, err = run(*arguments)
         assert "\x1b" not in out + err and "\x9b" not in out + err and "\u202e" not in out + err
-        assert code in (0, 2) and r"\x1b[2J" in out + err
+        assert code in (0, 2) and r"\x1b" in out + err
 
 
 def test_an_output_encoding_that_lacks_a_character(tmp_path: Path) -> None:
