@@ -43,4 +43,4 @@ class SplitSettings(Settings):
 
     fold: int | None = Field(None, ge=0, description="run of the 5-fold protocol, 0 to 4; by default rows are held out")
     unlabelled: tuple[str, ...] = Field((), description="domains whose labels training must not see")
-    seed: int = Field(0, description="seed of the split")
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of the split")

@@ -6,6 +6,7 @@ import json
 import re
 import struct
 from collections.abc import Callable
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -106,7 +107,7 @@ def mutated_tree(tree: Any, random: Random, values: tuple[Any, ...] = VALUES) ->
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         places = list(_places(tree))
         if not places:
-            return random.choice(values)
+            return deepcopy(random.choice(values))
         # Half of the time near the root: long lists of words have most of the nodes.
         near = [place for place in places if place[2] <= 2]
         holder, key, _ = random.choice(near if near and random.random() < 0.5 else places)
@@ -139,7 +140,7 @@ def _change(holder: Any, key: Any, random: Random, values: tuple[Any, ...]) -> N
                 "utf-8", "surrogateescape"
             )
         case _:
-            holder[key] = random.choice(values)
+            holder[key] = deepcopy(random.choice(values))
 
 
 def mutated_tensors(content: bytes, random: Random) -> bytes:
