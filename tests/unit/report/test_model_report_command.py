@@ -22,7 +22,7 @@ def test_the_command_writes_beside_the_model_or_where_it_is_told(run: Run, man: 
     assert (code, output.strip()) == (0, str(copy / "report.html"))
     assert run("report", copy, "-o", tmp_path / "new" / "mine.html")[0] == 0
     assert (tmp_path / "new" / "mine.html").read_bytes() == (copy / "report.html").read_bytes()
-    assert not list(copy.glob(".*"))
+    assert not list(copy.glob(".*.partial"))
 
 
 def test_the_command_refuses_what_is_no_model(run: Run, man: Path, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_diverged_network_is_not_saved(given: tuple[Any, ...], what: str, run:
     assert code == 2 and "Traceback" not in err
     assert f"error: Training has diverged: {what}" in err, err
     assert " of epoch 1. Lower the learning rate (--set lr=RATE), or clip gradients (--clip-norm 1), or let" in err
-    assert {path.name for path in (tmp_path / "run").iterdir()} <= {"log.jsonl"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} <= {".lock", "log.jsonl"}
 
 
 def test_an_exploding_loss_is_named_with_its_bound(run: Run, tmp_path: Path):
