@@ -17,7 +17,7 @@ pytestmark = [
         reason="needs processes that fork, and SIGKILL",
     ),
 ]
-WANTED = 60 if os.environ.get("MULTIDOMAIN_FAULTS") == "long" else 3  # kills of a kind in a folder
+WANTED = 60 if os.environ.get("MULTIDOMAIN_FAULTS") == "long" else 2  # kills of a kind in a folder
 
 
 @pytest.mark.timeout(3600)
