@@ -12,7 +12,7 @@ from multidomain.data import stratify
 from multidomain.data.checks import DomainSummary, check_trainable, summarise
 from multidomain.data.corpus import Corpus
 from multidomain.data.prior_shift import shift_hidden_priors
-from multidomain.data.splits import Split, cross_validation, holdout_split
+from multidomain.data.splits import Duplicates, Split, cross_validation, holdout_split
 
 
 def corpus_of(n_domains: int, n_rows: int, *, n_texts: int, seed: int = 0) -> Corpus:
@@ -48,6 +48,29 @@ def test_a_summary_counts_as_a_loop_over_rows_does(n_domains: int, n_rows: int, 
 def test_a_summary_of_a_corpus_without_labels():
     (only,) = summarise(Corpus(["a", "a"], [None, None], ["d", "d"])).domains.values()
     assert only == DomainSummary(2, 0, {}, repeated_texts=1, conflicting_texts=0)
+
+
+@given(st.integers(2, 9), st.integers(12, 60), st.integers(1, 60), st.integers(0, 99))
+def test_duplicates_and_clean_rows_are_those_that_a_loop_over_rows_finds(
+    n_domains: int, n_rows: int, n_texts: int, seed: int
+):
+    corpus = corpus_of(n_domains, n_rows, n_texts=n_texts, seed=seed)
+    train, dev, test, unlabelled = np.array_split(np.random.default_rng(seed).permutation(n_rows), 4)
+    split = Split(train, dev, test, unlabelled, rule="by hand")
+
+    def has_twin(i: int, rows: np.ndarray) -> bool:
+        same = (corpus.documents[j] == corpus.documents[i] and corpus.domains[j] == corpus.domains[i] for j in rows)
+        return any(same)
+
+    learnt, seen = np.concatenate([train, dev]), np.concatenate([train, dev, unlabelled])
+    expected = {
+        name: Duplicates(len(here), sum(has_twin(i, learnt) for i in here), sum(has_twin(i, seen) for i in here))
+        for name in corpus.domain_names
+        for here in [[i for i in test if corpus.domains[i] == name]]
+    }
+    assert list(split.duplicates(corpus).items()) == list(expected.items())
+    texts = set(corpus.documents[seen])
+    assert split.clean_test(corpus).tolist() == [i for i in test if corpus.documents[i] not in texts]
 
 
 def cut_one_by_one(component: np.ndarray, stratum: np.ndarray, shares: np.ndarray, seed: int) -> np.ndarray:

@@ -231,6 +231,18 @@ def test_a_row_in_two_parts():
         Split([1, 1], [2], [3], [], rule="by hand")
 
 
+@pytest.mark.parametrize(
+    ("part", "allowed"), [("dev", {"selection": "oracle"}), ("test", {"transductive": True})], ids=["dev", "test"]
+)
+def test_text_of_a_held_out_row_may_be_unlabelled_text_only_where_the_split_says_so(part, allowed):
+    rows = {"train": [0], "dev": [], "test": [], "unlabelled": [1, 2], part: [2, 3]}
+    assert getattr(Split(**rows, rule="by hand", **allowed), part).tolist() == [2, 3]
+    others = [{}, {"selection": "oracle"}, {"transductive": True}]
+    for other in (one for one in others if one != allowed):
+        with pytest.raises(DataError, match=rf"Row index 2 is in more than one part of the split \({part}, unlabelled\)"):
+            Split(**rows, rule="by hand", **other)
+
+
 def test_hidden_labels_move_train_and_dev_to_unlabelled():
     corpus = numbered()
     split = holdout_split(corpus)

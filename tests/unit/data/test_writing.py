@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multidomain.data.readers.tables import open_table
-from multidomain.data.writing import table_writer
+from multidomain.data.writing import check_writable, table_writer
 from multidomain.errors import ConfigError, StorageError
 
 COLUMNS = ("text", "domain", "label")
@@ -237,3 +238,15 @@ def test_standard_output_that_cannot_take_it(cell: str, file: str, encoding: str
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False, env=environment)
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith(message) and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out", "out.parquet"])
+def test_a_table_of_another_format_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"its name must end in '\.csv', '\.tsv', '\.jsonl', '\.ndjson'"):
+        check_writable(tmp_path / name)
+
+
+def test_keys_inside_a_cell_keep_their_order(tmp_path: Path) -> None:
+    with table_writer(tmp_path / "out.jsonl", ["cell"]) as write:
+        write([[{"b": 1.5, "a": [2.0, math.nan]}]])
+    assert (tmp_path / "out.jsonl").read_text() == '{"cell": {"b": 1.5, "a": [2.0, null]}}\n'

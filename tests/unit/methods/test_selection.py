@@ -109,6 +109,12 @@ def test_few_development_rows_say_little_about_what_is_hopeless():
     assert Trial(accuracies, n_dev=20).chosen == {"C": 5}
 
 
+@pytest.mark.parametrize(("others", "chosen"), [(0.83, 0), (0.85, 5)])
+def test_hopeless_is_two_standard_errors_below_the_best(others: float, chosen: int):
+    """Of 0.9 on 100 rows that is 0.06."""
+    assert Trial([0.9, *[others] * 4, 0.99], n_dev=100).chosen == {"C": chosen}
+
+
 @pytest.mark.parametrize(
     ("accuracies", "n_dev", "chosen"),
     [
