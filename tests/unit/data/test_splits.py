@@ -239,7 +239,9 @@ def test_text_of_a_held_out_row_may_be_unlabelled_text_only_where_the_split_says
     assert getattr(Split(**rows, rule="by hand", **allowed), part).tolist() == [2, 3]
     others = [{}, {"selection": "oracle"}, {"transductive": True}]
     for other in (one for one in others if one != allowed):
-        with pytest.raises(DataError, match=rf"Row index 2 is in more than one part of the split \({part}, unlabelled\)"):
+        with pytest.raises(
+            DataError, match=rf"Row index 2 is in more than one part of the split \({part}, unlabelled\)"
+        ):
             Split(**rows, rule="by hand", **other)
 
 
