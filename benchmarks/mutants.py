@@ -175,7 +175,6 @@ def latest_records() -> list[dict[str, Any]]:
 
 def page(records: Sequence[dict[str, Any]], reasons: Sequence[dict[str, str]]) -> str:
     """Return the page: what was tried, and every survivor with the reason why it may live."""
-    why = {(one["file"], one["before"], one["after"]): one["reason"] for one in reasons}
     lines = [
         "# Mutation tests",
         "",
@@ -199,13 +198,26 @@ def page(records: Sequence[dict[str, Any]], reasons: Sequence[dict[str, str]]) -
         lines.append(f"| {name} | {record['mutants']} | {record['killed']} | {len(record['survivors'])} |")
     total = [sum(record[key] for record in records) for key in ("mutants", "killed")]
     lines += [f"| **all** | {total[0]} | {total[1]} | {total[0] - total[1]} |", "", "## Survivors", ""]
-    lines += ["| file | fault | why it may live |", "|---|---|---|"]
+    lines += ["| where | fault | why it may live |", "|---|---|---|"]
     for record in records:
+        source = (ROOT / "src" / record["file"]).read_text(encoding="utf-8")
+        if hashlib.sha256(source.encode()).hexdigest() != record["sha256"]:
+            sys.exit(f"{record['file']} has changed since its record: run its mutants again.")
         for one in record["survivors"]:
-            reason = why.get((record["file"], one["before"], one["after"]), "not looked at yet")
+            code = source.splitlines()[one["line"] - 1].strip()
             fault = f"`{_cell(one['before'])}` -> `{_cell(one['after'])}`"
-            lines.append(f"| `{record['file'].removeprefix('multidomain/')}` | {fault} | {reason} |")
+            where = f"`{record['file'].removeprefix('multidomain/')}`: `{_cell(code)}`"
+            lines.append(f"| {where} | {fault} | {_reason(record['file'], one, code, reasons)} |")
     return "\n".join(lines) + "\n"
+
+
+def _reason(file: str, survivor: dict[str, Any], code: str, reasons: Sequence[dict[str, str]]) -> str:
+    """Return why a survivor may live; `in` is a part of its line, where the fault alone says too little."""
+    for one in reasons:
+        same = (one["file"], one["before"], one["after"]) == (file, survivor["before"], survivor["after"])
+        if same and one.get("in", "") in code:
+            return one["reason"]
+    return "not looked at yet"
 
 
 def _cell(code: str) -> str:

@@ -74,10 +74,10 @@ def _mutable(tree: ast.Module, only: tuple[str, ...]) -> Iterator[ast.AST]:
     roots: list[ast.AST] = [node for node in ast.walk(tree) if getattr(node, "name", None) in only] if only else [tree]
     while roots:
         node = roots.pop(0)
-        if isinstance(node, ast.Assert | ast.Import | ast.ImportFrom):
+        if isinstance(node, ast.Assert | ast.Import | ast.ImportFrom) or _is_wording(node):
             continue
         yield node
-        if isinstance(node, ast.Raise | ast.JoinedStr) or (isinstance(node, ast.Call) and _name(node) in _WORDING):
+        if isinstance(node, ast.Raise):
             continue
         skipped = {"annotation", "returns", "decorator_list"} | ({"args"} if _is_function(node) else set())
         for field, value in ast.iter_fields(node):
@@ -85,8 +85,12 @@ def _mutable(tree: ast.Module, only: tuple[str, ...]) -> Iterator[ast.AST]:
             roots += [child for child in children if isinstance(child, ast.AST) and field not in skipped]
 
 
-_SAME_WHEN_SWAPPED = ("isinstance", "np.minimum", "np.maximum", "np.union1d", "np.intersect1d")
+_SAME_WHEN_SWAPPED = ("isinstance", "min", "max", "np.minimum", "np.maximum", "np.union1d", "np.intersect1d")
 _WORDING = ("Note", "ApiError", "StorageError", "ConfigError", "DataError", "TrainingError", "TypeVar")
+
+
+def _is_wording(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and _name(node) in _WORDING)
 
 
 def _is_function(node: ast.AST) -> bool:
