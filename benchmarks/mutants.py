@@ -185,8 +185,8 @@ def page(records: Sequence[dict[str, Any]], reasons: Sequence[dict[str, str]]) -
         "`make test-mutants` repeats it and writes this page from `results/mutants.jsonl`; "
         "`python benchmarks/mutants.py --only NAME` tries one file. The faults: a comparison, an arithmetic or a "
         "boolean operator exchanged, a condition negated, a number changed by one, a statement removed, an iteration "
-        "or a result reversed, two arguments swapped. Texts of messages are left alone. Usual tools have no fault "
-        "that changes an order, and an answer in the wrong row is the worst that `predict` could do.",
+        "or a result reversed, two arguments swapped. Texts of messages are left alone. Faults that change "
+        "an order are among them, since an answer in the wrong row is the worst that `predict` could do.",
         "",
         "| file | faults | found by a test | survive |",
         "|---|---:|---:|---:|",
