@@ -23,7 +23,7 @@ from multidomain.data.splits import kfold_split
 from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.records import append_record, is_of, read_records
 from multidomain.methods.adversarial.man import MAN
-from multidomain.methods.base import Stream
+from multidomain.methods.gradient import Stream
 from multidomain.methods.registry import MethodEntry
 from multidomain.runs.machine import machine
 from multidomain.training.sampling import DomainStream

@@ -164,6 +164,23 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     return f"{question} Valid: {quoted(names)}."
 
 
+EXTRA_OF = {"torch": "networks"}
+"""Packages that are not always installed, and the extras that bring them."""
+
+
+def missing_package(what: str, package: str) -> ConfigError:
+    """Return the error of something that needs a package which is not installed.
+
+    Examples
+    --------
+    >>> print(missing_package("The method 'man-nll'", "torch"))
+    The method 'man-nll' needs torch, which is not installed. Run: pip install 'multidomain[networks]'
+    """
+    return ConfigError(
+        f"{what} needs {package}, which is not installed.", f"Run: pip install 'multidomain[{EXTRA_OF[package]}]'"
+    )
+
+
 def quoted(names: Iterable[str], limit: int = 12) -> str:
     """Join names as ``'a', 'b', 'c'``, truncated after `limit` names."""
     names = [str(n) for n in names]

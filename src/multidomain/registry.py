@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import pkgutil
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -13,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Generic, TypeVar
 
-from multidomain.errors import ConfigError, did_you_mean
+from multidomain.errors import EXTRA_OF, ConfigError, did_you_mean, missing_package
 
 Entry = TypeVar("Entry")
 
@@ -40,16 +39,18 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self._package = package
         self._group = group
         self._entries: dict[str, Entry] = {}
-        self._has_own = False
+        self._own: dict[str, str] | None = None  # modules of the package that are not imported yet, and their sources
         self._points: list[EntryPoint] | None = None
         self.broken: dict[str, str] = {}  # entry points that cannot be imported, and why
+        self.missing: dict[str, tuple[str, str]] = {}  # modules that need a package which is not installed; sources
 
     def add(self, name: str, entry: Entry) -> None:
         """Register an entry; a re-imported module replaces its own entries."""
         self._entries[name] = entry
 
     def __getitem__(self, name: str) -> Entry:
-        self._load_own()
+        if name not in self._entries:
+            self._load_own(name)
         if name not in self._entries:
             self._load_foreign(name)
         return self._entries[name]
@@ -74,18 +75,41 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         try:
             return self[name]
         except KeyError:
+            needed = next((package for package, source in self.missing.values() if f'"{name}"' in source), None)
+            if needed is not None:
+                raise missing_package(f"The {self.what} '{name}'", needed) from None
             if name in self.broken:
                 why = f" An installed package has it but cannot be imported: {self.broken[name]}."
             else:
                 why = did_you_mean(name, [*also, *self])
             raise ConfigError(f"There is no {self.what} '{name}'.{why}") from None
 
-    def _load_own(self) -> None:
-        if not self._has_own:
-            self._has_own = True
-            package = import_module(self._package)
-            for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
-                import_module(module.name)
+    def _load_own(self, name: str | None = None) -> None:
+        """Import the modules of the package: first those whose source names an entry, which then is all it takes.
+
+        So a linear model is found without importing the networks, and torch with them.
+        """
+        if self._own is None:
+            self._own = dict(_sources(self._package))
+        if name is not None:
+            for module in [module for module, source in self._own.items() if f'"{name}"' in source]:
+                self._import(module)
+            if name in self._entries:
+                return
+        for module in list(self._own):
+            self._import(module)
+
+    def _import(self, module: str) -> None:
+        assert self._own is not None
+        source = self._own.pop(module, None)
+        if source is None:
+            return
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRA_OF:
+                raise
+            self.missing[module] = (error.name, source)
 
     def _load_foreign(self, name: str | None = None) -> None:
         if self._points is None:  # finding them takes milliseconds, and lookups are frequent
@@ -97,6 +121,17 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
                 point.load()
             except Exception as error:  # a broken plug-in must not break this package
                 self.broken[point.name] = f"{type(error).__name__}: {error}"
+
+
+def _sources(package: str) -> Iterator[tuple[str, str]]:
+    """Yield the modules of a package, subpackages included, and their sources; none but the package is imported."""
+    folders = [Path(folder) for folder in import_module(package).__path__]
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join([package, *(parts[:-1] if parts[-1] == "__init__" else parts)])
+            if name != package:
+                yield name, path.read_text(encoding="utf-8")
 
 
 def module_from_file(path: Path) -> ModuleType:

@@ -50,7 +50,7 @@ class TextbookMAN:
 
     def state_like(self, man: MAN) -> dict[str, Tensor]:
         """Return the weights under the names and in the shapes of a `MAN`."""
-        state: dict[str, Tensor] = {"inverse_temperature": man.inverse_temperature, "class_bias": man.class_bias}
+        state: dict[str, Tensor] = {}
         for name, networks in (("F_s", [self.F_s] if self.F_s else []), ("F_d", self.F_d)):
             cnns = [network for network in networks if isinstance(network, TextbookCNN)]
             perceptrons = [network for network in networks if isinstance(network, nn.Sequential)]

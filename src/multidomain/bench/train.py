@@ -20,8 +20,8 @@ from multidomain.data.splits import given_split
 from multidomain.features.base import Documents
 from multidomain.features.sequences import SequenceFeaturizer
 from multidomain.methods.adversarial.man import MAN, MANSettings
-from multidomain.methods.base import Task
 from multidomain.methods.data import TrainingData
+from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.data import EncodedRows, training_data
 from multidomain.training.sampling import DomainStream, labelled_stream, text_stream

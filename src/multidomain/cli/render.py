@@ -92,14 +92,13 @@ def model_table(model: Model, title: str) -> Table:
     task = model.method.task
     labelled = set(model.labelled_domains)
     unlabelled = [name for name in task.domains if name not in labelled]
-    parameters = sum(p.numel() for p in model.method.parameters())
     table = Table("", "", title=title, title_justify="left", show_header=False)
     table.add_row("method", model.method_name)
     table.add_row("classes", ", ".join(map(str, model.classes)))
     table.add_row("domains with labels", _listed(model.labelled_domains))
     table.add_row("domains without", _listed(unlabelled) or "none")
     table.add_row("features", f"{task.n_inputs:,}: {model.features.description}")
-    table.add_row("parameters", f"{parameters:,}")
+    table.add_row("parameters", f"{model.method.n_weights:,}")
     table.add_section()
     for name, value in model.method.settings:
         table.add_row(name, str(value))

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from threadpoolctl import threadpool_limits
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
@@ -35,6 +33,7 @@ from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1
 from multidomain.model.storage import is_model_folder
 from multidomain.runs.machine import machine
 from multidomain.runs.scoring import Scored, train_and_score
+from multidomain.threads import use_threads
 
 _SMOKE_ROWS = 2  # of each domain, part, fold and class
 
@@ -199,8 +198,7 @@ def _start_worker(parent: int) -> None:
     """Use one thread, leave Ctrl-C to the parent process, and exit when that is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     code_hash()  # of the code as it is loaded
-    threadpool_limits(1)  # of numpy and scipy
-    torch.set_num_threads(1)
+    use_threads(1)
 
     def watch() -> None:
         while os.getppid() == parent:

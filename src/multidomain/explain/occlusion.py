@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from scipy.special import logsumexp
 
 from multidomain.errors import ConfigError, DataError, Note, did_you_mean
 from multidomain.explain.spans import Span, unknown_word, without_word, word_spans
 from multidomain.model.model import Model, UnknownDomain
-from multidomain.nn.sparse import SparseMatrix
 
 MAX_WORDS = 1_000
 _ROWS_AT_A_TIME = 256
@@ -180,25 +178,22 @@ def explain(
 
 def _contributions(
     model: Model, text: str, spans: Sequence[Span], stand_in: str, d: int | None, c: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the contributions of spans through the shared and through the private features, each of shape (spans,)."""
     variants = [text, *(without_word(text, span, stand_in) for span in spans)]
-    x = SparseMatrix(model.encode(variants), model.device)
+    x = model.encode(variants)
     # As often as there are variants: equal rows in batches of equal shape give equal bits, so that a part that does
     # not read a view adds exactly 0.
-    whole = x.take(np.zeros(len(spans), dtype=np.int64))
-    without = x.take(np.arange(1, len(variants)))
-    with torch.inference_mode():
-        v_11, v_01, v_10, v_00 = (
-            log_odds(model.method.calibrated_logits_of_views(shared, private, d), c)
-            for shared, private in ((whole, whole), (without, whole), (whole, without), (without, without))
-        )
+    whole, without = x[np.zeros(len(spans), dtype=np.int64)], x[1:]
+    v_11, v_01, v_10, v_00 = (
+        log_odds(model.method.calibrated_logits_of_views(shared, private, d), c)
+        for shared, private in ((whole, whole), (without, whole), (whole, without), (without, without))
+    )
     return ((v_11 - v_01) + (v_10 - v_00)) / 2, ((v_11 - v_10) + (v_01 - v_00)) / 2
 
 
-def log_odds(logits: Tensor, c: int) -> Tensor:
+def log_odds(logits: np.ndarray, c: int) -> np.ndarray:
     """Return log p_c - log(1 - p_c) of each row, shape (rows,), finite also where p_c rounds to 0 or 1."""
     # An ensemble's logits are logarithms of probabilities, of which one may be 0.
-    logits = logits.double().masked_fill(logits.isneginf(), _LOG_OF_ZERO)
-    others = [other for other in range(logits.shape[1]) if other != c]
-    return logits[:, c] - torch.logsumexp(logits[:, others], dim=1)
+    logits = np.where(np.isneginf(logits), _LOG_OF_ZERO, logits.astype(np.float64))
+    return logits[:, c] - logsumexp(np.delete(logits, c, axis=1), axis=1)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
+import numpy as np
+from numpy.typing import DTypeLike
+from scipy.sparse import csr_matrix
 
 from multidomain.errors import ConfigError, DataError, Note, quoted
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.task import Task
 from multidomain.metrics import Metric
-from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
 
@@ -62,27 +61,6 @@ class Requirements:
     members: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Mini-batches of several domains at once, B rows per domain, ordered by domain.
-
-    `y` has the shape (domains, B); it is None where labels are hidden. So has `weight`, the weights of the rows; None
-    means that all count alike.
-    """
-
-    x: SparseBatch
-    y: Tensor | None = None
-    weight: Tensor | None = None
-
-
-class Stream(Protocol):
-    """Endless mini-batches."""
-
-    def sample(self, times: int = 1) -> Batch:
-        """Draw `times` mini-batches per domain; rows are ordered by draw, then by domain."""
-        ...
-
-
 class FitContext:
     """The context in which a method is fitted. This one does nothing; the training loop has its own.
 
@@ -100,7 +78,7 @@ class FitContext:
     def note(self, note: Note) -> None:
         """Pass a note on to the user."""
 
-    def run_epochs(self, method: GradientMethod, data: TrainingData) -> History:
+    def run_epochs(self, method: Any, data: TrainingData) -> History:
         """Train a network in epochs, with early stopping and checkpoints."""
         raise NotImplementedError("A network is trained by train_model, whose context has the training loop.")
 
@@ -121,24 +99,55 @@ class _WithValues(FitContext):
     def note(self, note: Note) -> None:
         self._context.note(note)
 
-    def run_epochs(self, method: GradientMethod, data: TrainingData) -> History:
+    def run_epochs(self, method: Any, data: TrainingData) -> History:
         return self._context.run_epochs(method, data)
 
 
-class Method(nn.Module, ABC):
-    """A model of several domains: it declares its `requirements`, learns (`fit`) and predicts (`logits`)."""
+class ArraySpec(NamedTuple):
+    """The shape of an array, None where any size will do, and its type."""
+
+    shape: tuple[int | None, ...]
+    dtype: DTypeLike = np.float32
+
+    def fits(self, array: np.ndarray) -> bool:
+        """Tell whether an array has this shape and type."""
+        sizes = zip(self.shape, array.shape, strict=False)
+        return (
+            array.ndim == len(self.shape)
+            and array.dtype == self.dtype
+            and all(wanted in (None, size) for wanted, size in sizes)
+        )
+
+    def __str__(self) -> str:
+        return f"{np.dtype(self.dtype).name} of shape ({', '.join('any' if n is None else str(n) for n in self.shape)})"
+
+
+class Method(ABC):
+    """A model of several domains: it declares its `requirements`, learns (`fit`) and predicts (`logits`).
+
+    It reads and returns NumPy arrays; a network (`multidomain.methods.gradient`) is a torch module behind this
+    contract, and other methods need no torch. Learnt arrays are attributes, declared in `arrays`.
+
+    Attributes
+    ----------
+    inverse_temperature, class_bias
+        Calibration of the logits, of unknown domains first, then of each domain; shapes (1 + domains,) and
+        (1 + domains, classes).
+    """
 
     settings_type: ClassVar[type[Settings]]
-    inverse_temperature: Tensor
-    class_bias: Tensor
 
     def __init__(self, task: Task, settings: Settings):
-        super().__init__()
         self.task = task
         self.settings = settings
-        # Of unknown domains first, then of each domain.
-        for name, value in self._uncalibrated().items():
-            self.register_buffer(name, value)
+        copies = 1 + len(task.domains)
+        self.inverse_temperature = np.ones(copies, dtype=np.float32)
+        self.class_bias = np.zeros((copies, task.n_classes), dtype=np.float32)
+
+    @classmethod
+    def untrained(cls, task: Task, settings: Any) -> Self:
+        """Return a method whose weights are about to be loaded: no time or memory is spent on them."""
+        return cls(task, settings)
 
     @classmethod
     def requirements(cls, settings: Any) -> Requirements:
@@ -150,35 +159,13 @@ class Method(nn.Module, ABC):
         """Learn from the labelled rows and, if supported, from all text."""
 
     @abstractmethod
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+    def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
         """Return class logits, shape (rows, classes), of rows of domain `d`.
 
         None means a domain that was not in training.
         """
 
-    def calibrated_logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        """Return calibrated class logits: divided by the temperature of the domain, and aligned to its class prior."""
-        return self._with_calibration(self.logits(x, d), d)
-
-    def calibrated_logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
-        """Return `logits_of_views`, calibrated."""
-        return self._with_calibration(self.logits_of_views(shared, private, d), d)
-
-    def _with_calibration(self, logits: Tensor, d: int | None) -> Tensor:
-        code = 0 if d is None else 1 + d
-        return logits * self.inverse_temperature[code] + self.class_bias[code]
-
-    def _uncalibrated(self) -> dict[str, Tensor]:
-        copies = 1 + len(self.task.domains)
-        return {"inverse_temperature": torch.ones(copies), "class_bias": torch.zeros(copies, self.task.n_classes)}
-
-    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *others: Any) -> None:
-        """Load weights; those saved before there were temperatures or biases of domains have none."""
-        for name, value in self._uncalibrated().items():
-            state_dict.setdefault(f"{prefix}{name}", value)
-        super()._load_from_state_dict(state_dict, prefix, *others)
-
-    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+    def logits_of_views(self, shared: csr_matrix, private: csr_matrix, d: int | None) -> np.ndarray:
         """Return class logits where the shared and the private part of `d` read different versions of the rows.
 
         For prediction both are the same. To explain a prediction, a word is dropped from one of them. A method without
@@ -186,15 +173,70 @@ class Method(nn.Module, ABC):
         """
         return self.logits(shared, d)
 
-    def shared_features(self, x: SparseBatch) -> Tensor:
+    def calibrated_logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
+        """Return calibrated class logits: divided by the temperature of the domain, and aligned to its class prior."""
+        return self._with_calibration(self.logits(x, d), d)
+
+    def calibrated_logits_of_views(self, shared: csr_matrix, private: csr_matrix, d: int | None) -> np.ndarray:
+        """Return `logits_of_views`, calibrated."""
+        return self._with_calibration(self.logits_of_views(shared, private, d), d)
+
+    def _with_calibration(self, logits: np.ndarray, d: int | None) -> np.ndarray:
+        code = 0 if d is None else 1 + d
+        return logits * self.inverse_temperature[code] + self.class_bias[code]
+
+    def arrays(self) -> dict[str, ArraySpec]:
+        """Return what the learnt arrays look like, by the names of their attributes."""
+        copies = 1 + len(self.task.domains)
+        return {"inverse_temperature": ArraySpec((copies,)), "class_bias": ArraySpec((copies, self.task.n_classes))}
+
+    def parts(self) -> Mapping[str, Method]:
+        """Return the methods that this one is made of, by the names that their weights are saved under."""
+        return {}
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Return everything learnt, by name."""
+        own = {name: _attribute(self, name) for name in self.arrays()}
+        return own | {f"{part}.{name}": w for part, m in self.parts().items() for name, w in m.weights().items()}
+
+    def load_weights(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Set everything learnt; what was saved before there was calibration has none.
+
+        Raises
+        ------
+        ValueError
+            Something is missing, unexpected, or of another shape or type.
+        """
+        for part, method in self.parts().items():
+            method.load_weights(_under(weights, f"{part}."))
+        prefixes = tuple(f"{part}." for part in self.parts())
+        own = {name: array for name, array in weights.items() if not name.startswith(prefixes)}
+        for name in ("inverse_temperature", "class_bias"):
+            own.setdefault(name, getattr(self, name))
+        check_arrays(own, self.arrays())
+        for name, array in own.items():
+            *path, last = name.split(".")
+            setattr(_attribute(self, ".".join(path)), last, array)
+
+    @property
+    def n_weights(self) -> int:
+        """Return the number of weights, without calibration."""
+        calibration = self.inverse_temperature.size + self.class_bias.size
+        return sum(array.size for array in self.weights().values()) - calibration
+
+    def to(self, device: Any) -> Any:
+        """Move the method to a device, if it runs on more than one; return it."""
+        return self
+
+    def shared_features(self, x: csr_matrix) -> np.ndarray:
         """Return the shared features, shape (rows, size); called if `requirements` promises `shared_features`."""
         raise self._not_kept("shared_features")
 
-    def private_features(self, x: SparseBatch, d: int) -> Tensor | None:
+    def private_features(self, x: csr_matrix, d: int) -> np.ndarray | None:
         """Return the private features of rows of domain `d`, shape (rows, size), or None if the domain has none."""
         return None
 
-    def use_input_vectors(self, vectors: Tensor) -> None:
+    def use_input_vectors(self, vectors: np.ndarray) -> None:
         """Start from input vectors, shape (n_inputs, dimension); called if `requirements` has an `input_dimension`."""
         raise self._not_kept("input_dimension")
 
@@ -209,57 +251,25 @@ class Method(nn.Module, ABC):
         return NotImplementedError(f"{cls.__name__}.requirements promises {promise}, which the class does not have.")
 
 
-class GradientMethod(Method):
-    """A network and the update that trains it.
+def check_arrays(arrays: Mapping[str, np.ndarray], wanted: Mapping[str, ArraySpec]) -> None:
+    """Raise a ValueError if arrays are missing, unexpected, or of another shape or type."""
+    for problem, names in (("missing", wanted.keys() - arrays.keys()), ("unexpected", arrays.keys() - wanted.keys())):
+        if names:
+            raise ValueError(f"{quoted(sorted(names), 4)} {'is' if len(names) == 1 else 'are'} {problem}")
+    for name, spec in wanted.items():
+        if not spec.fits(arrays[name]):
+            found = ArraySpec(arrays[name].shape, arrays[name].dtype)
+            raise ValueError(f"'{name}' should be {spec}, and is {found}")
 
-    A subclass defines one iteration (`step`). The training loop handles devices, streams, logging, early
-    stopping and checkpoints.
-    """
 
-    optimisers: dict[str, Optimizer]
+def _attribute(owner: Any, path: str) -> Any:
+    for name in path.split(".") if path else ():
+        owner = getattr(owner, name)
+    return owner
 
-    def __init__(self, task: Task, settings: Settings):
-        super().__init__(task, settings)
-        self.optimisers = {}
-        self.clip_norm: float | None = None  # the largest norm of a step's gradient, which `step` has to keep to
 
-    def fit(self, data: TrainingData, context: FitContext) -> History:
-        return context.run_epochs(self, data)
-
-    @abstractmethod
-    def start_training(self) -> None:
-        """Create the optimisers, which prediction does not need."""
-
-    @abstractmethod
-    def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
-        """Do iteration `i` of `epoch` (both from 0) and return what to log.
-
-        Parameters
-        ----------
-        X
-            Labelled mini-batches of the labelled domains.
-        U
-            Unlabelled mini-batches of all domains.
-        """
-
-    def losses_at_chance(self) -> dict[str, float]:
-        """Return the cross-entropies among the logged values, as they are for uniform predictions.
-
-        Training stops if one of them explodes; see `multidomain.methods.divergence`. By default there are none.
-        """
-        return {}
-
-    def end_training(self) -> None:
-        """Free the optimisers, which are twice the size of the weights, and the gradients."""
-        for optimiser in self.optimisers.values():
-            optimiser.zero_grad()
-        self.optimisers = {}
-
-    def flush(self) -> None:
-        """Bring all weights up to date, if an optimiser defers updates."""
-        for optimiser in self.optimisers.values():
-            if hasattr(optimiser, "flush"):
-                optimiser.flush()
+def _under(weights: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in weights.items() if name.startswith(prefix)}
 
 
 def check_labels_everywhere(task: Task) -> None:

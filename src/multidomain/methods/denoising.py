@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
+from scipy import linalg
 from scipy.sparse import csr_matrix
-from torch import Tensor
 
 _MORE = 50  # directions beyond those wanted, for the accuracy of the last
 _ROUNDS = 3
 
 
-def undo_noise(S: Tensor, kept: Tensor, ridge: float, n_restored: int) -> Tensor:
+def undo_noise(S: np.ndarray, kept: np.ndarray, ridge: float, n_restored: int) -> np.ndarray:
     r"""Return the linear map that best reconstructs rows from which features were dropped at random.
 
     With the scatter matrix :math:`S = \sum_i h_i h_i^\top` of the rows and the probability :math:`q_j` that feature `j`
@@ -28,11 +27,10 @@ def undo_noise(S: Tensor, kept: Tensor, ridge: float, n_restored: int) -> Tensor
     M. Chen, Z. Xu, K. Q. Weinberger and F. Sha. Marginalized Denoising Autoencoders for Domain Adaptation. ICML 2012.
     """
     Q = S * kept[:, None] * kept
-    Q.diagonal().copy_(S.diagonal() * kept + ridge)
-    factor = torch.linalg.cholesky(Q)
-    del Q  # the matrices are large
+    np.fill_diagonal(Q, S.diagonal() * kept + ridge)
+    factor = linalg.cho_factor(Q, lower=True, overwrite_a=True)
     # S and Q are symmetric, so the transpose of P Q^-1 solves Q W^T = P^T.
-    return torch.cholesky_solve(S[:, :n_restored] * kept[:, None], factor)
+    return linalg.cho_solve(factor, S[:, :n_restored] * kept[:, None], overwrite_b=True)
 
 
 def denoising_projection(x: csr_matrix, noise: float, scale: np.ndarray, size: int, seed: int = 0) -> np.ndarray:
@@ -51,17 +49,16 @@ def denoising_projection(x: csr_matrix, noise: float, scale: np.ndarray, size: i
         Of each column.
     """
     restored = _Denoising(x, noise)
-    s = torch.from_numpy(scale.astype(np.float32))[:, None]
+    s = scale.astype(np.float32)[:, None]
     n = len(s)
     size = min(size, n)
-    generator = torch.Generator().manual_seed(seed)
-    V = torch.randn(n, min(size + _MORE, n), generator=generator)
+    V = np.random.default_rng(seed).standard_normal((n, min(size + _MORE, n)), dtype=np.float32)
     for _ in range(_ROUNDS):
-        V, _ = torch.linalg.qr(s * restored.transposed(restored.scatter(restored(s * V))))
+        V, _ = linalg.qr(s * restored.transposed(restored.scatter(restored(s * V))), mode="economic", overwrite_a=True)
     inner = restored(s * V)
     rows = restored.rows(inner)
-    _, within = torch.linalg.eigh(rows.T @ rows)  # ascending
-    return (inner @ within.flip(1)[:, :size]).numpy()
+    _, within = linalg.eigh(rows.T @ rows)  # ascending
+    return inner @ within[:, ::-1][:, :size]
 
 
 class _Denoising:
@@ -79,38 +76,36 @@ class _Denoising:
         self._x = x.astype(np.float32)
         self._xT = self._x.T.tocsr()
         self._q = q = 1 - noise
-        squares = torch.from_numpy(np.asarray(self._x.multiply(self._x).sum(axis=0), dtype=np.float32)).ravel()
+        squares = np.asarray(self._x.multiply(self._x).sum(axis=0), dtype=np.float32).ravel()
         ridge = 1e-5 * max(float(squares.mean()), 1e-30)
         self._D = (q * (1 - q) * squares + ridge)[:, None]
         self._by_rows = x.shape[0] < x.shape[1]
         if self._by_rows:
-            weighted = self._x.multiply(1 / self._D.T.sqrt().numpy()).tocsr()
-            matrix, diagonal = weighted @ weighted.T, torch.ones(x.shape[0])
+            weighted = self._x.multiply(1 / np.sqrt(self._D.T)).tocsr()
+            matrix, diagonal = weighted @ weighted.T, np.ones(x.shape[0], dtype=np.float32)
         else:
             matrix, diagonal = self._xT @ self._x, self._D.ravel()
-        square = torch.from_numpy(matrix.toarray()).mul_(q**2)
-        square.diagonal().add_(diagonal)
-        self._factor = torch.linalg.cholesky(square)
+        square = matrix.toarray()
+        square *= np.float32(q**2)
+        np.fill_diagonal(square, square.diagonal() + diagonal)
+        self._factor = linalg.cho_factor(square, lower=True, overwrite_a=True)
 
-    def __call__(self, V: Tensor) -> Tensor:
+    def __call__(self, V: np.ndarray) -> np.ndarray:
         return self._q * self._K(V) / self._D
 
-    def transposed(self, V: Tensor) -> Tensor:
+    def transposed(self, V: np.ndarray) -> np.ndarray:
         """Return W V."""
         return self._q * self._K(V / self._D)
 
-    def rows(self, V: Tensor) -> Tensor:
+    def rows(self, V: np.ndarray) -> np.ndarray:
         """Return X V."""
-        return torch.from_numpy(self._x @ V.numpy())
+        return self._x @ V
 
-    def scatter(self, V: Tensor) -> Tensor:
+    def scatter(self, V: np.ndarray) -> np.ndarray:
         """Return S V."""
-        return self._to_columns(self.rows(V))
+        return self._xT @ self.rows(V)
 
-    def _to_columns(self, V: Tensor) -> Tensor:
-        return torch.from_numpy(self._xT @ V.numpy())
-
-    def _K(self, V: Tensor) -> Tensor:
+    def _K(self, V: np.ndarray) -> np.ndarray:
         if self._by_rows:
-            return self._to_columns(torch.cholesky_solve(self.rows(V), self._factor))
-        return self._D * (V - torch.cholesky_solve(self._D * V, self._factor)) / self._q**2
+            return self._xT @ linalg.cho_solve(self._factor, self.rows(V), overwrite_b=True)
+        return self._D * (V - linalg.cho_solve(self._factor, self._D * V, overwrite_b=True)) / self._q**2

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from multidomain.errors import quoted
+from multidomain.methods.finite import weights_are
 
 LARGEST_WEIGHT = 2.0**24
 """From this size on, steps of 1 or less no longer change a float32, so no learning rate up to 1 leads beyond it."""
@@ -60,11 +60,6 @@ def check_weights(method: nn.Module) -> None:
         largest = float(_extremes(weight).abs().max()) if weight.requires_grad and weight.numel() else 0.0
         if largest > LARGEST_WEIGHT:
             raise Divergence(f"weight '{name}' is as large as {largest:.3g}, beyond {LARGEST_WEIGHT:.3g},")
-
-
-def weights_are(names: Sequence[str]) -> str:
-    """Return ``weight 'a' is`` or ``weights 'a', 'b' are``; of many, the first few are named."""
-    return f"weight{'' if len(names) == 1 else 's'} {quoted(names, 4)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _extremes(value: Tensor) -> Tensor:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
-import torch
+import numpy as np
 from pydantic import Field, field_validator, model_validator
-from torch import Tensor, nn
+from scipy.sparse import csr_matrix
+from scipy.special import softmax
 
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.methods.base import FitContext, Method, Requirements
@@ -18,7 +19,6 @@ from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.registry import METHODS, method_entry, register
 from multidomain.methods.task import SavedTask, Task
-from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings, listed
 
 
@@ -121,13 +121,21 @@ class Ensemble(Method):
 
     def __init__(self, task: Task, settings: EnsembleSettings):
         super().__init__(task, settings)
-        methods = []
+        self.members: list[Method] = []
         for member in settings.members:
             if member.task is None or member.task.n_classes != task.n_classes:
                 raise ConfigError("Members are trained first, for the same classes, and then joined.")
             entry = method_entry(member.method)
-            methods.append(entry.build(member.task.restored(), entry.recorded_settings(member.settings)))
-        self.members = nn.ModuleList(methods)
+            own_settings = entry.recorded_settings(member.settings)
+            self.members.append(entry.method.untrained(member.task.restored(), own_settings))
+
+    def parts(self) -> Mapping[str, Method]:
+        return {f"members.{i}": member for i, member in enumerate(self.members)}
+
+    def to(self, device: Any) -> Self:
+        for member in self.members:
+            member.to(device)
+        return self
 
     @classmethod
     def requirements(cls, settings: EnsembleSettings) -> Requirements:
@@ -167,44 +175,50 @@ class Ensemble(Method):
         task = Task(
             n_inputs, methods[0].task.n_classes, domains, tuple(d for d, name in enumerate(domains) if name in labelled)
         )
-        with torch.device("meta"):
-            ensemble = cls(task, EnsembleSettings(members=described))
-        ensemble.members = nn.ModuleList(methods)
-        ensemble.inverse_temperature = torch.ones(1 + len(domains))
-        ensemble.class_bias = torch.zeros(1 + len(domains), ensemble.task.n_classes)
+        ensemble = cls(task, EnsembleSettings(members=described))
+        ensemble.members = methods
         return ensemble
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         """Do nothing: members are trained one by one, each on its own features, and joined."""
         return History()
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+    def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
         answers = [member.calibrated_logits(own, self._code(member, d)) for member, own in self._with_rows(x)]
         return _mean_probability(answers)
 
-    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+    def logits_of_views(self, shared: csr_matrix, private: csr_matrix, d: int | None) -> np.ndarray:
         answers = [
             member.calibrated_logits_of_views(own, own_private, self._code(member, d))
             for (member, own), (_, own_private) in zip(self._with_rows(shared), self._with_rows(private), strict=True)
         ]
         return _mean_probability(answers)
 
-    def shared_features(self, x: SparseBatch) -> Tensor:
+    def shared_features(self, x: csr_matrix) -> np.ndarray:
         """Return the shared features of all members side by side."""
-        return torch.cat([member.shared_features(own) for member, own in self._with_rows(x)], dim=1)
+        return np.concatenate([member.shared_features(own) for member, own in self._with_rows(x)], axis=1)
 
     def _code(self, member: Method, d: int | None) -> int | None:
         """Return a member's own code of a domain, None if it does not know it."""
         name = None if d is None else self.task.domains[d]
         return member.task.domains.index(name) if name in member.task.domains else None
 
-    def _with_rows(self, x: SparseBatch) -> list[tuple[Method, SparseBatch]]:
-        pairs = []
-        for member, method in zip(self.settings.members, self.members, strict=True):
-            assert isinstance(method, Method)
-            pairs.append((method, x.columns(member.start, member.start + method.task.n_inputs)))
-        return pairs
+    def _with_rows(self, x: csr_matrix) -> list[tuple[Method, csr_matrix]]:
+        """Return the members, each with its own columns; values stay in their order, which is that of tokens."""
+        starts = [member.start for member in self.settings.members]
+        return [
+            (method, columns_of(x, start, start + method.task.n_inputs))
+            for method, start in zip(self.members, starts, strict=True)
+        ]
 
 
-def _mean_probability(logits: Sequence[Tensor]) -> Tensor:
-    return torch.stack([torch.softmax(of_member, dim=1) for of_member in logits]).mean(dim=0).log()
+def columns_of(x: csr_matrix, start: int, stop: int) -> csr_matrix:
+    """Return a range of columns; unlike scipy's slices, the values of a row keep their order."""
+    kept = (x.indices >= start) & (x.indices < stop)
+    offset = np.r_[0, np.cumsum(kept)]
+    return csr_matrix((x.data[kept], x.indices[kept] - start, offset[x.indptr]), shape=(x.shape[0], stop - start))
+
+
+def _mean_probability(logits: Sequence[np.ndarray]) -> np.ndarray:
+    with np.errstate(divide="ignore"):  # a probability may round to 0
+        return np.log(np.mean([softmax(of_member, axis=1) for of_member in logits], axis=0))

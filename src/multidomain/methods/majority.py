@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from scipy.sparse import csr_matrix
 
-from multidomain.methods.base import FitContext, Method
+from multidomain.methods.base import ArraySpec, FitContext, Method
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.priors.estimate import labelled_prior
 from multidomain.methods.registry import register
-from multidomain.methods.task import Task
-from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
 
@@ -48,19 +45,18 @@ class Majority(Method):
     """
 
     settings_type = MajoritySettings
+    bias: np.ndarray
 
-    def __init__(self, task: Task, settings: MajoritySettings):
-        super().__init__(task, settings)
-        copies = 1 + len(task.domains)
-        self.bias = nn.Parameter(torch.zeros(copies, task.n_classes), requires_grad=False)
+    def arrays(self) -> dict[str, ArraySpec]:
+        return super().arrays() | {"bias": ArraySpec((1 + len(self.task.domains), self.task.n_classes))}
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         K = self.task.n_classes
-        shares = np.repeat(labelled_prior(data.labelled, K, weighted=True)[None], len(self.bias), axis=0)
+        shares = np.repeat(labelled_prior(data.labelled, K, weighted=True)[None], 1 + len(self.task.domains), axis=0)
         for d in self.task.labelled:
             shares[1 + d] = labelled_prior(data.labelled.select(data.labelled.d == d), K, weighted=True)
-        self.bias.copy_(torch.from_numpy(np.log(shares)))
+        self.bias = np.log(shares).astype(np.float32)
         return History()
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        return self.bias[0 if d is None else 1 + d].expand(len(x), -1)
+    def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
+        return np.repeat(self.bias[[0 if d is None else 1 + d]], x.shape[0], axis=0)

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from pydantic import Field
 from scipy.sparse import csr_matrix
-from torch import Tensor, nn
 
-from multidomain.methods.base import FitContext, Method, Requirements
+from multidomain.methods.base import ArraySpec, FitContext, Method, Requirements
 from multidomain.methods.calibration import best_scale
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.denoising import undo_noise
 from multidomain.methods.history import History
 from multidomain.methods.registry import register
 from multidomain.methods.selection import dev_rows, dev_score, fit_best
-from multidomain.methods.task import Task
 from multidomain.metrics import two_class_scores
-from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
 _BLOCK = 1024  # rows that are dense at a time
@@ -84,13 +80,14 @@ class MSDA(Method):
 
     settings_type = MSDASettings
     settings: MSDASettings
+    W: np.ndarray
+    weight: np.ndarray
+    bias: np.ndarray
 
-    def __init__(self, task: Task, settings: MSDASettings):
-        super().__init__(task, settings)
-        n, layers = task.n_inputs, settings.layers
-        self.W = nn.Parameter(torch.zeros(layers, n + 1, n), requires_grad=False)
-        self.weight = nn.Parameter(torch.zeros((layers + 1) * n, task.n_classes), requires_grad=False)
-        self.bias = nn.Parameter(torch.zeros(task.n_classes), requires_grad=False)
+    def arrays(self) -> dict[str, ArraySpec]:
+        n, K, layers = self.task.n_inputs, self.task.n_classes, self.settings.layers
+        own = {"W": (layers, n + 1, n), "weight": ((layers + 1) * n, K), "bias": (K,)}
+        return super().arrays() | {name: ArraySpec(shape) for name, shape in own.items()}
 
     @classmethod
     def requirements(cls, settings: MSDASettings) -> Requirements:
@@ -109,28 +106,25 @@ class MSDA(Method):
             n_dev=dev_rows(data.dev, context.metric),
         )
         scale = best_scale(h_dev @ weight + bias, data.dev)
-        self.weight.copy_(torch.from_numpy(weight * scale))
-        self.bias.copy_(torch.from_numpy(bias * scale))
+        self.weight, self.bias = (weight * scale).astype(np.float32), (bias * scale).astype(np.float32)
         return History(chosen=chosen)
 
     def _fit_layers(self, text: csr_matrix) -> None:
-        h = [_dense(text[rows]) for rows in _blocks(text.shape[0])]
+        h = [text[rows].toarray() for rows in _blocks(text.shape[0])]
+        self.W = np.empty((self.settings.layers, self.task.n_inputs + 1, self.task.n_inputs), dtype=np.float32)
         for W in self.W:
-            W.copy_(denoising_weights(h, self.settings.noise, self.settings.ridge))
+            W[:] = denoising_weights(h, self.settings.noise, self.settings.ridge)
             h = [_layer(block, W) for block in h]
 
     def _all_layers(self, x: csr_matrix) -> np.ndarray:
         """The input and the outputs of all layers, shape (rows, (layers + 1) * columns)."""
-        out = np.empty((x.shape[0], len(self.weight)), dtype=np.float32)
+        n = self.task.n_inputs
+        out = np.empty((x.shape[0], (1 + len(self.W)) * n), dtype=np.float32)
         for rows in _blocks(x.shape[0]):
-            out[rows] = self._layers_of(_dense(x[rows])).numpy()
+            h = out[rows, :n] = x[rows].toarray()
+            for number, W in enumerate(self.W, start=1):
+                h = out[rows, number * n : (number + 1) * n] = _layer(h, W)
         return out
-
-    def _layers_of(self, x: Tensor) -> Tensor:
-        layers = [x]
-        for W in self.W:
-            layers.append(_layer(layers[-1], W))
-        return torch.cat(layers, dim=1)
 
     def _support_vectors(
         self, products: np.ndarray, h: np.ndarray, rows: Examples, C: float
@@ -149,33 +143,29 @@ class MSDA(Method):
             return two_class_scores(weights[0]), two_class_scores(biases[0])
         return np.stack(weights, axis=1), np.array(biases)
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        return self._layers_of(x.to_dense(self.task.n_inputs)) @ self.weight + self.bias
+    def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
+        return self._all_layers(x) @ self.weight + self.bias
 
 
-def denoising_weights(blocks: Sequence[Tensor], noise: float, ridge: float) -> Tensor:
+def denoising_weights(blocks: Sequence[np.ndarray], noise: float, ridge: float) -> np.ndarray:
     """Return the weights of a layer, shape (columns + 1, columns), that undo noise in rows given by blocks."""
     n = blocks[0].shape[1]
-    S = torch.zeros(n + 1, n + 1, dtype=blocks[0].dtype)
+    S = np.zeros((n + 1, n + 1), dtype=blocks[0].dtype)
     for block in blocks:
         with_one = _with_one(block)
-        S.addmm_(with_one.T, with_one)
-    kept = torch.full((n + 1,), 1 - noise, dtype=S.dtype)
+        S += with_one.T @ with_one
+    kept = np.full(n + 1, 1 - noise, dtype=S.dtype)
     kept[-1] = 1
     return undo_noise(S, kept, ridge, n)
 
 
-def _dense(x: csr_matrix) -> Tensor:
-    return torch.from_numpy(x.toarray())
+def _layer(h: np.ndarray, W: np.ndarray) -> np.ndarray:
+    return np.tanh(_with_one(h) @ W)
 
 
-def _layer(h: Tensor, W: Tensor) -> Tensor:
-    return torch.tanh(_with_one(h) @ W)
+def _with_one(h: np.ndarray) -> np.ndarray:
+    return np.c_[h, np.ones((len(h), 1), dtype=h.dtype)]
 
 
-def _with_one(h: Tensor) -> Tensor:
-    return torch.cat([h, h.new_ones(len(h), 1)], dim=1)
-
-
-def _blocks(n_rows: int) -> list[np.ndarray]:
-    return [np.arange(start, min(start + _BLOCK, n_rows)) for start in range(0, n_rows, _BLOCK)]
+def _blocks(n_rows: int) -> list[slice]:
+    return [slice(start, min(start + _BLOCK, n_rows)) for start in range(0, n_rows, _BLOCK)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import torch
 from pydantic import Field, model_validator
-from scipy.sparse import vstack
-from torch import Tensor
+from scipy.sparse import csr_matrix, vstack
+from scipy.special import softmax
 
 from multidomain.errors import ConfigError
 from multidomain.methods.base import FitContext, Method, Requirements
@@ -17,7 +17,6 @@ from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.registry import MethodEntry, method_entry, register
 from multidomain.methods.task import Task
-from multidomain.nn.sparse import SparseBatch, SparseMatrix
 from multidomain.settings import Settings
 
 
@@ -101,6 +100,9 @@ class SelfTraining(Method):
         base_settings = entry.settings(settings.base_settings)
         self.base = entry.build(everywhere, base_settings)
 
+    def parts(self) -> Mapping[str, Method]:
+        return {"base": self.base}
+
     @classmethod
     def requirements(cls, settings: SelfTrainingSettings) -> Requirements:
         entry = settings.base_entry()
@@ -128,10 +130,10 @@ class SelfTraining(Method):
             history = learner.fit(data_of_round, context.with_values(round=number))
         return history
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+    def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
         return self.base.logits(x, d)
 
-    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+    def logits_of_views(self, shared: csr_matrix, private: csr_matrix, d: int | None) -> np.ndarray:
         return self.base.logits_of_views(shared, private, d)
 
 
@@ -150,10 +152,9 @@ def most_confident(probabilities: np.ndarray, d: np.ndarray, share: float) -> np
 def _answers(method: Method, rows: Examples) -> np.ndarray:
     """Class probabilities of rows of known domains."""
     out = np.empty((len(rows), method.task.n_classes), dtype=np.float32)
-    x = SparseMatrix(rows.x)
     for d in np.unique(rows.d):
         here = np.flatnonzero(rows.d == d)
-        out[here] = torch.softmax(method.logits(x.take(here), int(d)), dim=1).numpy()
+        out[here] = softmax(method.logits(rows.x[here], int(d)), axis=1)
     return out
 
 

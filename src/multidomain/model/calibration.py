@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 from scipy.sparse import csr_matrix
 
 from multidomain.methods.base import Method
@@ -31,7 +30,7 @@ def align_to_priors(
     for code, prior in priors.items():
         logits = predicted_logits(method, x[d == code], d[d == code]).astype(np.float64)
         bias = prior_bias(logits, prior, certainty[code])
-        method.class_bias[1 + code] += torch.from_numpy(bias).to(method.class_bias)
+        method.class_bias[1 + code] += bias
 
 
 def set_temperatures(method: Method, x: csr_matrix, y: np.ndarray, d: np.ndarray) -> None:
@@ -49,4 +48,4 @@ def set_temperatures(method: Method, x: csr_matrix, y: np.ndarray, d: np.ndarray
     logits = predicted_logits(method, x, d).astype(np.float64)
     common, of_domain = calibrate_domains(logits, y, d, strength=_ROWS)
     scales = [common.scale] + [of_domain.get(code, common).scale for code in range(len(method.task.domains))]
-    method.inverse_temperature.mul_(torch.tensor(scales).to(method.inverse_temperature))
+    method.inverse_temperature *= np.array(scales, dtype=np.float32)

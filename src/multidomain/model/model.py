@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 from scipy.sparse import csr_matrix
 
 from multidomain.data.values import ONLY_DOMAIN, domain_name, plain_form
@@ -16,7 +15,7 @@ from multidomain.errors import DataError, Note, did_you_mean, quoted, warn
 from multidomain.features.base import Featurizer
 from multidomain.methods.base import Method, Requirements
 from multidomain.methods.registry import method_entry
-from multidomain.model.prediction import device_of, features_in_chunks, predicted_probabilities
+from multidomain.model.prediction import predicted_probabilities
 from multidomain.model.settings import UnknownDomain
 from multidomain.model.storage import load_model, save_model
 
@@ -88,11 +87,6 @@ class Model:
         """Return what the method needs and can do."""
         return method_entry(self.method_name).requirements(self.method.settings)
 
-    @property
-    def device(self) -> torch.device:
-        """Return the device the model runs on."""
-        return device_of(self.method)
-
     def predict(
         self,
         documents: Any,
@@ -143,16 +137,15 @@ class Model:
 
     def shared_features(self, x: csr_matrix) -> np.ndarray | None:
         """Return the shared features of encoded rows, shape (rows, size), or None if the method has none."""
-        if not self.requirements.shared_features:
+        if not self.requirements.shared_features or not x.shape[0]:
             return None
-        return features_in_chunks(self.method, x, self.method.shared_features)
+        return self.method.shared_features(x)
 
     def private_features(self, x: csr_matrix, domain: str) -> np.ndarray | None:
         """Return the private features of encoded rows of one domain, or None if it has none."""
-        if not self.requirements.private_features or domain not in self.domains:
+        if not self.requirements.private_features or domain not in self.domains or not x.shape[0]:
             return None
-        code = self.domains.index(domain)
-        return features_in_chunks(self.method, x, lambda batch: self.method.private_features(batch, code))
+        return self.method.private_features(x, self.domains.index(domain))
 
     def resolve_domains(
         self, domains: Sequence[str | None] | None, n_rows: int, unknown_domain: UnknownDomain = "shared"
@@ -206,7 +199,7 @@ class Model:
         save_model(Path(folder), self.method_name, self.method, self.features, self.classes)
 
     @classmethod
-    def load(cls, folder: Path | str, device: str | torch.device = "cpu", *, method: str | None = None) -> Self:
+    def load(cls, folder: Path | str, device: str = "cpu", *, method: str | None = None) -> Self:
         """Load a model written by `save`; a damaged, altered or newer one is rejected.
 
         Parameters

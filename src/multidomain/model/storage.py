@@ -7,16 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
-import torch
+import numpy as np
 from pydantic import BaseModel, Field, ValidationError, model_validator
-from safetensors.torch import save_file
-from torch import Tensor
+from safetensors.numpy import save_file
 
 from multidomain.errors import ConfigError, ModelError, TrainingError
 from multidomain.features.base import Featurizer, restored, stored
 from multidomain.files import complete, sha256_of, whole_file, write_json
 from multidomain.methods.base import Method
-from multidomain.methods.divergence import not_finite, weights_are
+from multidomain.methods.finite import not_finite, weights_are
 from multidomain.methods.registry import METHODS, MethodEntry, registered_methods_only
 from multidomain.methods.task import SavedTask, Task
 from multidomain.saved import COPY_AGAIN, read_json, read_sealed, read_tensors, tensors_under, write_sealed
@@ -24,7 +23,7 @@ from multidomain.settings import Settings
 
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
-_DTYPES = (torch.float16, torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64)
+_DTYPES = ("float16", "float32", "float64", "bool", "uint8", "int32", "int64", "uint64")
 
 
 class NamedFile(BaseModel):
@@ -73,11 +72,11 @@ def save_model(folder: Path, method_name: str, method: Method, features: Featuri
     A model with a weight that is not finite is refused before anything is written.
     """
     feature_settings, feature_arrays = stored(features)
-    tensors = {f"method/{name}": value.contiguous() for name, value in method.state_dict().items()}
-    tensors |= {f"features/{name}": torch.from_numpy(value) for name, value in feature_arrays.items()}
-    _refuse_not_finite(method_name, tensors)
+    arrays = {f"method/{name}": np.ascontiguousarray(value) for name, value in method.weights().items()}
+    arrays |= {f"features/{name}": value for name, value in feature_arrays.items()}
+    _refuse_not_finite(method_name, arrays)
     with whole_file(folder / "weights.new") as temporary:
-        save_file(tensors, temporary)
+        save_file(arrays, temporary)
     weights = _named_by_hash(folder / "weights.new", "weights", ".safetensors")
     write_json(folder / "features.new", feature_settings)
     features_file = _named_by_hash(folder / "features.new", "features", ".json")
@@ -96,11 +95,11 @@ def save_model(folder: Path, method_name: str, method: Method, features: Featuri
 
 def check_finite(method_name: str, method: Method) -> None:
     """Refuse a method with weights that are not finite, however it was trained."""
-    _refuse_not_finite(method_name, method.state_dict())
+    _refuse_not_finite(method_name, method.weights())
 
 
-def _refuse_not_finite(method_name: str, tensors: Mapping[str, Tensor]) -> None:
-    bad = not_finite(tensors.items())
+def _refuse_not_finite(method_name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    bad = not_finite(arrays.items())
     if bad:
         raise TrainingError(
             f"'{method_name}' has diverged: {weights_are(bad)} not finite. Nothing was saved.",
@@ -108,16 +107,16 @@ def _refuse_not_finite(method_name: str, tensors: Mapping[str, Tensor]) -> None:
         )
 
 
-def load_model(folder: Path, device: str | torch.device) -> tuple[str, Method, Featurizer, tuple[Any, ...]]:
+def load_model(folder: Path, device: str) -> tuple[str, Method, Featurizer, tuple[Any, ...]]:
     """Return the parts of a model written by `save_model`; a damaged, altered or newer one is rejected."""
     complete(folder)
     manifest = _read_manifest(folder)
     weights_file = _checked_file(folder, manifest.files.weights)
     features_file = _checked_file(folder, manifest.files.features)
-    tensors, _ = read_tensors(weights_file, "pt", COPY_AGAIN, str(device))
-    _check_saved_tensors(weights_file, tensors)
-    arrays = {name: value.cpu().numpy() for name, value in tensors_under(tensors, "features/").items()}
-    features = restored(read_json(features_file, dict[str, Any], COPY_AGAIN), arrays)
+    arrays, _ = read_tensors(weights_file, "numpy", COPY_AGAIN)
+    _check_saved_arrays(weights_file, arrays)
+    own = tensors_under(arrays, "features/")
+    features = restored(read_json(features_file, dict[str, Any], COPY_AGAIN), own)
     task = manifest.task.restored()
     if features.n_inputs != task.n_inputs:
         raise ModelError(
@@ -125,11 +124,11 @@ def load_model(folder: Path, device: str | torch.device) -> tuple[str, Method, F
             f"{task.n_inputs:,}: they do not belong together.",
             "Save or copy the model again.",
         )
-    method = _restored_method(folder, manifest, task, tensors_under(tensors, "method/"))
-    return manifest.method, method, features, manifest.classes
+    method = _restored_method(folder, manifest, task, tensors_under(arrays, "method/"))
+    return manifest.method, method.to(device), features, manifest.classes
 
 
-def _restored_method(folder: Path, manifest: Manifest, task: Task, weights: dict[str, Tensor]) -> Method:
+def _restored_method(folder: Path, manifest: Manifest, task: Task, weights: dict[str, np.ndarray]) -> Method:
     if manifest.method not in METHODS:
         raise ModelError(
             f"{folder} holds a model of the method '{manifest.method}', which no installed package has.",
@@ -137,39 +136,31 @@ def _restored_method(folder: Path, manifest: Manifest, task: Task, weights: dict
         )
     with registered_methods_only():
         method = _untrained(folder, METHODS[manifest.method], task, manifest.settings)
-    wanted = {name: value.dtype for name, value in method.state_dict().items()}
     try:
-        method.load_state_dict(weights, assign=True)
-    except RuntimeError as error:
+        method.load_weights(weights)
+    except ValueError as error:
         raise ModelError(
             f"The weights in {folder} do not fit the model it describes: {error}.", "Train it again."
         ) from None
-    wrong = [name for name, value in method.state_dict().items() if value.dtype != wanted[name]]
-    if wrong:
-        raise ModelError(
-            f"The weights in {folder} do not fit the model it describes: '{wrong[0]}' should be {wanted[wrong[0]]}.",
-            COPY_AGAIN,
-        )
-    return method.eval()
+    return method
 
 
 def _untrained(folder: Path, entry: MethodEntry, task: Task, values: Mapping[str, Any]) -> Method:
     """Return a method without weights, which are about to be loaded: no time or memory is spent on them."""
     try:
         settings: Settings = entry.recorded_settings(values)
-        with torch.device("meta"):
-            return entry.build(task, settings)
+        return entry.method.untrained(task, settings)
     except (ConfigError, ValidationError) as error:
         raise ModelError(f"{folder / MANIFEST} holds settings that are not valid here. {error}") from None
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # of sizes that no tensor can have
         raise ModelError(f"{folder / MANIFEST} describes a model that cannot be built: {error}.", COPY_AGAIN) from None
 
 
-def _check_saved_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    for name, value in tensors.items():
-        if value.dtype not in _DTYPES:
+def _check_saved_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    for name, value in arrays.items():
+        if value.dtype.name not in _DTYPES:
             raise ModelError(f"{path}: '{name}' is {value.dtype}, which no model has.", COPY_AGAIN)
-    bad = not_finite(tensors.items())
+    bad = not_finite(arrays.items())
     if bad:
         raise ModelError(f"{path}: {weights_are(bad)} not finite.", "Train the model again.")
 

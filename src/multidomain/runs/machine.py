@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from multidomain.threads import threads_in_use
 from multidomain.version import __version__
 
 
 def machine() -> dict[str, Any]:
     """Return the versions and machine to record."""
-    packages = ("torch", "numpy", "scipy", "scikit-learn", "numba", "safetensors")
+    packages: dict[str, str] = {}
+    for name in ("torch", "numpy", "scipy", "scikit-learn", "numba", "safetensors"):
+        with suppress(PackageNotFoundError):  # torch is an extra
+            packages[name] = version(name)
     return {
         "multidomain": __version__,
         "python": platform.python_version(),
-        **{name: version(name) for name in packages},
+        **packages,
         "platform": platform.platform(),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
+        "threads": threads_in_use(),
     }
 
 

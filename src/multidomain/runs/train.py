@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
-
 from multidomain.data.checks import check_trainable
 from multidomain.data.corpus import Corpus
 from multidomain.data.load import load_data
@@ -20,6 +18,7 @@ from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AUTO, TrainConfig
 from multidomain.runs.folder import CHOICE, CONFIG, RunFolder
 from multidomain.runs.run import RunResult, run_in_folder
+from multidomain.threads import use_threads
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import suited_device
@@ -102,7 +101,7 @@ def train(
         Called before the comparison, after each candidate, and with the choice.
     """
     config, choice, documents = plan.config, None, Documents(plan.corpus.documents)
-    torch.set_num_threads(config.threads)
+    use_threads(config.threads)
     device = config.device
     if config.method == AUTO:
         plan.folder.check(plan.settings, resume=resume, overwrite=overwrite, smoke=plan.smoke)

@@ -10,7 +10,6 @@ from types import FrameType
 from typing import NoReturn
 
 import numpy as np
-import torch
 
 from multidomain.serve.app import ReloadNow, create_app
 from multidomain.serve.connections import Connections
@@ -20,6 +19,7 @@ from multidomain.serve.security import SafeHeaders
 from multidomain.serve.served import Served, load_again, load_served
 from multidomain.serve.server import Server, url_of
 from multidomain.serve.setup import Operator, Reload, Setup
+from multidomain.threads import use_threads
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -57,7 +57,7 @@ def prepared(
     setup: Setup, served: Served, counts: np.ndarray, worker: int, reload: ReloadNow
 ) -> tuple[SafeHeaders, Guard]:
     """Return what a `Server` needs; for the parameters see `create_app`."""
-    torch.set_num_threads(setup.threads)
+    use_threads(setup.threads)
     limits = setup.limits
     app = create_app(served, setup, counts, worker, reload)
     exclude_from_collection()

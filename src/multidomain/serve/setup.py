@@ -28,7 +28,7 @@ class Setup:
     proxies
         Proxies whose forwarded client addresses are believed; see `trusted_proxies`.
     threads
-        How many threads torch may use.
+        How many threads numerical libraries may use.
     """
 
     folder: Path

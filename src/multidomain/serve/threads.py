@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import torch
 from starlette.types import Receive
 
 from multidomain.serve.errors import too_busy
+from multidomain.threads import use_threads
 
 Result = TypeVar("Result")
 
@@ -26,14 +26,14 @@ class WorkerThread:
     most
         How many may wait.
     threads
-        How many threads torch may use.
+        How many threads numerical libraries may use.
     """
 
     def __init__(self, what: str, most: int, *, threads: int = 1) -> None:
         self._what = what
         self._most = most
         self._jobs = 0
-        self._thread = ThreadPoolExecutor(1, what, initializer=torch.set_num_threads, initargs=(threads,))
+        self._thread = ThreadPoolExecutor(1, what, initializer=use_threads, initargs=(threads,))
 
     async def run(self, job: Callable[[], Result]) -> Result:
         """Return what a job returns, or refuse it if too many wait."""

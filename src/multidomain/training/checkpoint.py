@@ -15,7 +15,7 @@ from torch import Tensor
 
 from multidomain.errors import ModelError
 from multidomain.files import whole_file
-from multidomain.methods.base import GradientMethod
+from multidomain.methods.gradient import GradientMethod
 from multidomain.saved import parse_json, read_tensors, tensors_under, validated
 
 FORMAT_VERSION = 1

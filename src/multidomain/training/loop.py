@@ -12,12 +12,12 @@ import numpy as np
 from torch import Tensor
 
 from multidomain.errors import ModelError, Note, TrainingError
-from multidomain.methods.base import GradientMethod
 from multidomain.methods.data import TrainingData
 from multidomain.methods.divergence import Divergence, check_losses, check_weights, not_finite
+from multidomain.methods.gradient import GradientMethod
 from multidomain.methods.history import Epoch, History
 from multidomain.metrics import Metric, accuracy, by_domain, domain_mean, selection_score
-from multidomain.model.prediction import device_of, predicted_probabilities
+from multidomain.model.prediction import predicted_probabilities
 from multidomain.saved import validated
 from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import FROM_THE_START, Checkpoint
@@ -81,7 +81,7 @@ class Trainer:
         self._checkpoint = checkpoint
         self._callbacks = callbacks
         self._on_note = on_note
-        device = device_of(method)
+        device = method.device
         self._X = labelled_stream(data, settings.batch_size, settings.seed, settings.balanced, device)
         self._U = text_stream(data, settings.batch_size, settings.seed, device)
         self._iterations = math.ceil(np.bincount(data.labelled.d).max() / settings.batch_size)

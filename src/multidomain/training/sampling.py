@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multidomain.methods.base import Batch
 from multidomain.methods.data import TrainingData
+from multidomain.methods.gradient import Batch
 from multidomain.metrics import rows_of_each
 from multidomain.nn.sparse import SparseMatrix
 

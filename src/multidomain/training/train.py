@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from multidomain.data.checks import check_trainable
 from multidomain.data.corpus import Corpus
@@ -19,7 +20,7 @@ from multidomain.data.named.cache import cache_folder
 from multidomain.data.splits import Split
 from multidomain.errors import ConfigError, Note, TrainingError
 from multidomain.features.base import FEATURIZERS, Documents
-from multidomain.methods.base import FitContext, GradientMethod, Method
+from multidomain.methods.base import FitContext, Method
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.selection import NEVER_CHOSEN
@@ -28,10 +29,9 @@ from multidomain.model.joining import join_models
 from multidomain.model.model import Model
 from multidomain.model.storage import check_finite
 from multidomain.renamings import config_with_old_names, without_added
+from multidomain.threads import threads_in_use
 from multidomain.training.callbacks import Callback
-from multidomain.training.checkpoint import Checkpoint
 from multidomain.training.data import EncodedRows, training_data
-from multidomain.training.loop import Trainer
 from multidomain.training.settings import Device, ObjectiveSettings, RunSettings, with_method
 
 
@@ -139,7 +139,7 @@ class _Training:
 
     def _train_one(self, settings: RunSettings, device: Device, checkpoint_path: Path | None) -> Trained:
         entry, asks_for = settings.entry, settings.requirements
-        torch_device = resolved_device(device, settings)
+        device = resolved_device(device, settings)
         assert asks_for.featurizer is not None
         featurizer = FEATURIZERS.find(asks_for.featurizer)
         text = self.documents[np.concatenate([self.split.train, self.split.unlabelled])].analysed_for(featurizer)
@@ -149,17 +149,18 @@ class _Training:
         if not len(data.dev):
             self.notes.add(_NO_DEV_SET)
         context = _Context(settings, self.callbacks, self.notes)
-        if checkpoint_path:
-            newest, *older = fingerprints(self.corpus, self.split, settings, torch_device.type)
+        if checkpoint_path and asks_for.in_epochs:
+            from multidomain.training.checkpoint import Checkpoint  # imported here: it needs torch
+
+            newest, *older = fingerprints(self.corpus, self.split, settings, device)
             context.checkpoint = Checkpoint(checkpoint_path, newest, tuple(older))
-        with torch.random.fork_rng():  # leave the caller's random state alone
-            torch.manual_seed(settings.training.seed)
-            method = entry.build(data.task, entry.settings(settings.method_settings)).to(torch_device)
+        with _seeded(settings.training.seed) if asks_for.in_epochs else nullcontext():
+            method = entry.build(data.task, entry.settings(settings.method_settings)).to(device)
             if asks_for.input_dimension:
                 cache, on_epoch = cache_folder() / "vectors", partial(context.prepare, "word vectors")
                 vectors = features.input_vectors(text, asks_for.input_dimension, cache, on_epoch)
                 if vectors is not None:
-                    method.use_input_vectors(torch.from_numpy(vectors))
+                    method.use_input_vectors(vectors)
             model = Model(entry.name, method, features, data.classes)
             for callback in self.callbacks:
                 callback.on_model_built(model, encoded)
@@ -197,7 +198,7 @@ def _fitted(name: str, method: Method, data: TrainingData, context: FitContext) 
     """Fit a method, and refuse weights that are not finite and matrices that cannot be factorised."""
     try:
         history = method.fit(data, context)
-    except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
+    except np.linalg.LinAlgError as error:
         raise TrainingError(
             f"'{name}' has diverged: {error}", "Look for very large or very small values among features and settings."
         ) from None
@@ -228,7 +229,7 @@ class _Context(FitContext):
         self._settings = settings.training
         self._callbacks = callbacks
         self._notes = notes
-        self.checkpoint: Checkpoint | None = None
+        self.checkpoint: Any = None
 
     def report(self, values: Mapping[str, Any], dev_score: float | None) -> None:
         if dev_score == NEVER_CHOSEN:
@@ -243,7 +244,9 @@ class _Context(FitContext):
         for callback in self._callbacks:
             callback.on_prepare(what, done, total)
 
-    def run_epochs(self, method: GradientMethod, data: TrainingData) -> History:
+    def run_epochs(self, method: Any, data: TrainingData) -> History:
+        from multidomain.training.loop import Trainer  # imported here: it needs torch
+
         trainer = Trainer(
             method,
             data,
@@ -287,7 +290,7 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
     hashes = []
     for config in (complete, older):
         what = {**config, "selection": split.selection}
-        what["threads"] = torch.get_num_threads()  # determines the order of summation
+        what["threads"] = threads_in_use()  # determines the order of summation
         if device != "cpu":  # optimisers of networks are others there
             what["device"] = device
         hashes.append(hashlib.sha256(json.dumps(what, sort_keys=True).encode() + content).hexdigest())
@@ -300,16 +303,34 @@ def suited_device(settings: RunSettings, device: Device) -> Device:
     return device if not devices or device in devices else "auto"
 
 
-def resolved_device(device: Device, settings: RunSettings | None = None) -> torch.device:
+def resolved_device(device: Device, settings: RunSettings | None = None) -> Device:
     """Resolve "auto" to an accelerator, if there is one that the method runs on."""
     devices = settings.requirements.devices if settings else ()
-    if device == "cuda" and not torch.cuda.is_available():
+    if device == "cuda" and not _has_cuda():
         raise ConfigError("Device 'cuda' was asked for and there is none.", "Use {device=cpu} or {device=auto}.")
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() and (not devices or "cuda" in devices) else "cpu"
-    elif settings and devices and device not in devices:
+        return "cuda" if (not devices or "cuda" in devices) and _has_cuda() else "cpu"
+    if settings and devices and device not in devices:
         raise ConfigError(
             f"'{settings.method}' with these settings runs on {' and '.join(devices)} only.",
             f"Use {{device={devices[0]}}}.",
         )
-    return torch.device(device)
+    return device
+
+
+def _has_cuda() -> bool:
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed torch, and leave the caller's random state alone."""
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield

@@ -11,7 +11,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from multidomain.methods.adversarial.man import MAN, MANSettings
-from multidomain.methods.base import Batch
+from multidomain.methods.gradient import Batch
 from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.sampling import DomainStream

@@ -11,7 +11,7 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from multidomain.methods.base import GradientMethod, Stream
+from multidomain.methods.gradient import GradientMethod, Stream
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.registry import method_entry
 from multidomain.methods.task import Task

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from multidomain.methods.base import Batch
+from multidomain.methods.gradient import Batch
 from multidomain.methods.data import TrainingData
 from multidomain.nn.sparse import SparseMatrix
 from multidomain.training import sampling

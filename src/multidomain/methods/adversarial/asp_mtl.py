@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from multidomain.methods.adversarial.network import NetworkMethod
 from multidomain.methods.adversarial.settings import ExtractorSettings
-from multidomain.methods.base import Requirements, Stream
+from multidomain.methods.base import Requirements
+from multidomain.methods.gradient import Stream
 from multidomain.methods.registry import register
 from multidomain.methods.task import Task
 from multidomain.nn.extractors.base import uniform
@@ -129,10 +130,10 @@ class ASPMTL(NetworkMethod):
         self.descend(loss)
         return log
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        return self.logits_of_views(x, x, d)
+    def batch_logits(self, x: SparseBatch, d: int | None) -> Tensor:
+        return self.batch_logits_of_views(x, x, d)
 
-    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+    def batch_logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
         f = self.F_s(shared)
         if d in self.task.labelled:
             own = self.task.labelled.index(d)
@@ -142,10 +143,10 @@ class ASPMTL(NetworkMethod):
             f = torch.cat([f, f.new_zeros(1, len(shared), self.settings.private_size)], dim=-1)
         return self.C(f.expand(len(self.task.labelled), -1, -1)).mean(dim=0)
 
-    def shared_features(self, x: SparseBatch) -> Tensor:
+    def batch_shared_features(self, x: SparseBatch) -> Tensor:
         return self.F_s(x).squeeze(0)
 
-    def private_features(self, x: SparseBatch, d: int) -> Tensor | None:
+    def batch_private_features(self, x: SparseBatch, d: int) -> Tensor | None:
         if self.F_d is None or d not in self.task.labelled:
             return None
         return self.F_d(x, copy=self.task.labelled.index(d)).squeeze(0)

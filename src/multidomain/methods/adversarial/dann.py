@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from multidomain.errors import Note
 from multidomain.methods.adversarial.network import NetworkMethod
 from multidomain.methods.adversarial.settings import ExtractorSettings
-from multidomain.methods.base import FitContext, Requirements, Stream
+from multidomain.methods.base import FitContext, Requirements
 from multidomain.methods.data import TrainingData
+from multidomain.methods.gradient import Stream
 from multidomain.methods.history import History
 from multidomain.methods.registry import register
 from multidomain.methods.task import Task
@@ -98,10 +99,10 @@ class SourcesAndTarget(NetworkMethod):
         own = torch.diagonal(of_source, dim1=0, dim2=2)  # (B, sources): each source before its own discriminator
         return _mean(softplus(-own), None if w_source is None else w_source.T) + on_target
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+    def batch_logits(self, x: SparseBatch, d: int | None) -> Tensor:
         return self.C(self.F_s(x)).squeeze(0)
 
-    def shared_features(self, x: SparseBatch) -> Tensor:
+    def batch_shared_features(self, x: SparseBatch) -> Tensor:
         return self.F_s(x).squeeze(0)
 
 

@@ -13,8 +13,9 @@ from torch.optim import Adam
 from multidomain.methods.adversarial.class_priors import prior_ratios
 from multidomain.methods.adversarial.network import NetworkMethod
 from multidomain.methods.adversarial.settings import ExtractorSettings, Widths
-from multidomain.methods.base import FitContext, Requirements, Stream, check_labels_everywhere, unseen_domain_error
+from multidomain.methods.base import FitContext, Requirements, check_labels_everywhere, unseen_domain_error
 from multidomain.methods.data import TrainingData
+from multidomain.methods.gradient import Stream
 from multidomain.methods.history import History
 from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
 from multidomain.methods.registry import register
@@ -194,7 +195,7 @@ class MAN(NetworkMethod):
         if how is None:
             return super().fit(data, context)
         priors = resolved_priors(how, data, data.text_without_labels)
-        self.prior_ratio = prior_ratios(data, priors).to(self.inverse_temperature)
+        self.prior_ratio = prior_ratios(data, priors).to(self.device)
         history = super().fit(data, context)
         return replace(history, class_priors=described(priors, how, data))
 
@@ -290,10 +291,10 @@ class MAN(NetworkMethod):
             parts.append(self.F_d(x))
         return torch.cat(parts, dim=-1)
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        return self.logits_of_views(x, x, d)
+    def batch_logits(self, x: SparseBatch, d: int | None) -> Tensor:
+        return self.batch_logits_of_views(x, x, d)
 
-    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+    def batch_logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
         parts = []
         if self.F_s is not None:
             parts.append(self.F_s(shared))
@@ -309,11 +310,11 @@ class MAN(NetworkMethod):
             raise unseen_domain_error(self.task)
         return x.value.new_zeros(1, len(x), self.settings.private_size)
 
-    def shared_features(self, x: SparseBatch) -> Tensor:
+    def batch_shared_features(self, x: SparseBatch) -> Tensor:
         assert self.F_s is not None
         return self.F_s(x).squeeze(0)
 
-    def private_features(self, x: SparseBatch, d: int) -> Tensor | None:
+    def batch_private_features(self, x: SparseBatch, d: int) -> Tensor | None:
         if self.F_d is None or d not in self.task.labelled:
             return None
         return self.F_d(x, copy=self.task.labelled.index(d)).squeeze(0)

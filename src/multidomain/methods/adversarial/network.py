@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
 from multidomain.errors import quoted
-from multidomain.methods.base import GradientMethod
 from multidomain.methods.divergence import Divergence, not_finite
+from multidomain.methods.gradient import GradientMethod
 from multidomain.nn.extractors.base import Extractor
 from multidomain.nn.gradients import clip_gradients, gradient_of
 from multidomain.nn.sparse import SparseBatch
@@ -29,11 +30,11 @@ class NetworkMethod(GradientMethod):
         """Return the feature extractors."""
         return [module for module in self.children() if isinstance(module, Extractor)]
 
-    def use_input_vectors(self, vectors: Tensor) -> None:
+    def use_input_vectors(self, vectors: np.ndarray) -> None:
         """Let every copy of every extractor start from the same word vectors, shape (words, dimension)."""
         with torch.no_grad():
             for F in self.extractors:
-                F.table.copy_(vectors.repeat(F.copies, 1))
+                F.table.copy_(torch.from_numpy(vectors).repeat(F.copies, 1))
 
     def D_input(self, f_s: Tensor, x: SparseBatch) -> tuple[Tensor, Tensor | None]:
         """Return what D reads of mini-batches of several domains, and how much each row counts in its objective.

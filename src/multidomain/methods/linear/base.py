@@ -8,20 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from scipy.sparse import csr_matrix
-from torch import Tensor, nn
 
 from multidomain.errors import TrainingError
-from multidomain.methods.base import FitContext, Method, Requirements
+from multidomain.methods.base import ArraySpec, FitContext, Method, Requirements
 from multidomain.methods.calibration import NEVER, best_scale
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.selection import dev_rows, dev_score, fit_best
 from multidomain.methods.task import Task
 from multidomain.metrics import two_class_scores
-from multidomain.nn.kernels.row_sum import row_sum
-from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.margin import Loss
 from multidomain.settings import Settings
 
@@ -60,12 +56,17 @@ class LinearMethod(Method):
     """
 
     calibrates = False
+    weight: np.ndarray
+    bias: np.ndarray
 
     def __init__(self, task: Task, settings: Settings, *, own_weights: bool):
         super().__init__(task, settings)
-        copies = 1 + len(task.domains) if own_weights else 1
-        self.weight = nn.Parameter(torch.zeros(copies, task.n_inputs, task.n_classes), requires_grad=False)
-        self.bias = nn.Parameter(torch.zeros(copies, task.n_classes), requires_grad=False)
+        self._copies = 1 + len(task.domains) if own_weights else 1
+
+    def arrays(self) -> dict[str, ArraySpec]:
+        K = self.task.n_classes
+        own = {"weight": ArraySpec((self._copies, self.task.n_inputs, K)), "bias": ArraySpec((self._copies, K))}
+        return super().arrays() | own
 
     @classmethod
     def requirements(cls, settings: Any) -> Requirements:
@@ -97,18 +98,18 @@ class LinearMethod(Method):
     def keep(self, weights: Weights, dev: Examples) -> None:
         """Set the weights, calibrated if needed."""
         scale = best_scale(weights.scores(dev), dev) if self.calibrates else 1.0
-        self.weight.copy_(torch.from_numpy(weights.weight * scale))
-        self.bias.copy_(torch.from_numpy(weights.bias * scale))
+        self.weight = (weights.weight * scale).astype(np.float32)
+        self.bias = (weights.bias * scale).astype(np.float32)
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        copy = 0 if d is None or len(self.weight) == 1 else 1 + d
-        return row_sum(x, self.weight[copy]) + self.bias[copy]
+    def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
+        copy = 0 if d is None or self._copies == 1 else 1 + d
+        return x @ self.weight[copy] + self.bias[copy]
 
-    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
-        common = row_sum(shared, self.weight[0])
-        if d is None or len(self.weight) == 1:
+    def logits_of_views(self, shared: csr_matrix, private: csr_matrix, d: int | None) -> np.ndarray:
+        common = shared @ self.weight[0]
+        if d is None or self._copies == 1:
             return common + self.bias[0]
-        return common + row_sum(private, self.weight[1 + d] - self.weight[0]) + self.bias[1 + d]
+        return common + private @ (self.weight[1 + d] - self.weight[0]) + self.bias[1 + d]
 
 
 def solve_one(

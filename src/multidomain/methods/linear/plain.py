@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
-from torch import Tensor
+from scipy.sparse import csr_matrix
 
 from multidomain.methods.base import FitContext, Requirements, check_labels_everywhere, unseen_domain_error
 from multidomain.methods.data import TrainingData
@@ -16,7 +16,6 @@ from multidomain.methods.history import History
 from multidomain.methods.linear.base import C_GRID, LinearMethod, Weights, solve_one
 from multidomain.methods.registry import register
 from multidomain.methods.task import Task
-from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.margin import Loss
 from multidomain.settings import Settings
 
@@ -96,7 +95,8 @@ class Linear(LinearMethod):
         if not self._domain_specific:
             return super().fit(data, context)
         chosen: dict[str, Any] = {}
-        weight, bias = np.zeros(self.weight.shape), np.zeros(self.bias.shape)
+        copies, K = 1 + len(self.task.domains), self.task.n_classes
+        weight, bias = np.zeros((copies, self.task.n_inputs, K)), np.zeros((copies, K))
         for d, name in enumerate(self.task.domains):
             labelled, dev = (rows.select(rows.d == d) for rows in (data.labelled, data.dev))
             here = replace(data, labelled=labelled, dev=dev)
@@ -106,7 +106,7 @@ class Linear(LinearMethod):
         self.keep(Weights(weight, bias), data.dev)
         return History(chosen={"C": chosen})
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+    def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
         if d is None and self._domain_specific:
             raise unseen_domain_error(self.task)
         return super().logits(x, d)

@@ -7,7 +7,6 @@ from scipy.sparse import csr_matrix
 
 from multidomain.methods.calibration import Calibration
 from multidomain.methods.data import Examples
-from multidomain.methods.dual_solver import solve_two_views
 from multidomain.methods.evidence import class_evidence, weighted_rows
 from multidomain.methods.priors.alignment import class_odds
 from multidomain.methods.priors.third_moments import MomentRatio, moment_ratio
@@ -21,6 +20,8 @@ class Scorer:
     """A linear model of the shared evidence-weighted features."""
 
     def __init__(self, rows: Examples, n_classes: int):
+        from multidomain.methods.dual_solver import solve_two_views  # imported here: prediction must not load numba
+
         assert rows.y is not None
         self._scale = 1 - _EVIDENCE + _EVIDENCE * class_evidence(rows, n_classes)
         x, none = self.features(rows.x), np.zeros((len(rows), 0), dtype=np.float32)

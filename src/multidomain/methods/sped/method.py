@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import torch
 from pydantic import Field
 from scipy.sparse import csr_matrix, vstack
 from scipy.special import softmax
-from torch import Tensor, nn
 
-from multidomain.methods.base import FitContext, Method, Requirements
+from multidomain.methods.base import ArraySpec, FitContext, Method, Requirements
 from multidomain.methods.calibration import Calibration, calibrate_domains
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
@@ -25,8 +22,6 @@ from multidomain.methods.selection import dev_rows, dev_score, fit_best, fit_fir
 from multidomain.methods.sped.views import TwoViews
 from multidomain.methods.task import Task
 from multidomain.metrics import two_class_scores
-from multidomain.nn.kernels.row_sum import row_sum
-from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
 _LENGTHS = (0.7, 0.0)
@@ -165,13 +160,23 @@ class SPED(Method):
     settings_type = SPEDSettings
     settings: SPEDSettings
 
+    weight: np.ndarray
+    denoised_weight: np.ndarray
+    bias: np.ndarray
+
     def __init__(self, task: Task, settings: SPEDSettings):
         super().__init__(task, settings)
-        copies, K = 1 + len(task.domains), task.n_classes
         self.views = TwoViews(task.n_inputs, settings.denoised_words, settings.denoised)
-        self.weight = nn.Parameter(torch.zeros(copies, task.n_inputs, K), requires_grad=False)
-        self.denoised_weight = nn.Parameter(torch.zeros(copies, self.views.size, K), requires_grad=False)
-        self.bias = nn.Parameter(torch.zeros(copies, K), requires_grad=False)
+
+    def arrays(self) -> dict[str, ArraySpec]:
+        copies, K = 1 + len(self.task.domains), self.task.n_classes
+        of_views = {f"views.{name}": spec for name, spec in self.views.arrays().items()}
+        own = {
+            "weight": ArraySpec((copies, self.task.n_inputs, K)),
+            "denoised_weight": ArraySpec((copies, self.views.size, K)),
+            "bias": ArraySpec((copies, K)),
+        }
+        return super().arrays() | of_views | own
 
     @classmethod
     def requirements(cls, settings: SPEDSettings) -> Requirements:
@@ -230,14 +235,14 @@ class SPED(Method):
         return [{"length": length, "C": C} for length in (lengths if s.denoised else (0.0,)) for C in costs]
 
     def _rows(self, examples: Examples) -> _BothViews:
-        return _BothViews(*self.views.of(examples), examples.d)
+        return _BothViews(*self.views.of(examples.x), examples.d)
 
     def _solve(self, rows: _BothViews, y: np.ndarray, cost: np.ndarray, length: float) -> _Solution:
         """Solve for each class against the rest."""
         from multidomain.methods.dual_solver import solve_two_views  # imported here: prediction must not load numba
 
         denoised = rows.denoised * np.float32(length) if length else rows.denoised[:, :0]
-        (copies, _, K), size = self.weight.shape, denoised.shape[1]
+        copies, K, size = 1 + len(self.task.domains), self.task.n_classes, denoised.shape[1]
         cost = cost.clip(1e-12)
         of_words, of_denoised, biases = [], [], []
         for c in [1] if K == 2 else range(K):
@@ -280,32 +285,34 @@ class SPED(Method):
             moved[d] = (align_predictions(logits, share) - logits)[0]
         return model.moved(moved)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *others: Any) -> None:
-        """Load weights; those saved before domains had biases of their own have one for all."""
-        bias = state_dict.get(f"{prefix}bias")
+    def load_weights(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Set the weights; those saved before domains had biases of their own have one for all."""
+        bias = weights.get("bias")
         if bias is not None and bias.ndim == 1:
-            state_dict[f"{prefix}bias"] = bias.expand(len(self.bias), -1).clone()
-        super()._load_from_state_dict(state_dict, prefix, *others)
+            weights = {**weights, "bias": np.repeat(bias[None], 1 + len(self.task.domains), axis=0)}
+        super().load_weights(weights)
+        if not 0 <= self.views.place.min() <= self.views.place.max() < len(self.views.projection):
+            raise ValueError("'views.place' leads out of the projection")
 
     def _keep(self, solution: _Solution) -> None:
-        self.weight.copy_(torch.from_numpy(solution.words))
-        self.denoised_weight.copy_(torch.from_numpy(solution.denoised))
-        self.bias.copy_(torch.from_numpy(solution.bias))
+        self.weight, self.denoised_weight, self.bias = (
+            part.astype(np.float32) for part in (solution.words, solution.denoised, solution.bias)
+        )
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+    def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
         copy = 0 if d is None else 1 + d
         return self._linear(x, self.weight[copy], self.denoised_weight[copy]) + self.bias[copy]
 
-    def logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+    def logits_of_views(self, shared: csr_matrix, private: csr_matrix, d: int | None) -> np.ndarray:
         common = self.logits(shared, None)
         if d is None:
             return common
         own = (weight[1 + d] - weight[0] for weight in (self.weight, self.denoised_weight))
         return common + self._linear(private, *own) + self.bias[1 + d] - self.bias[0]
 
-    def _linear(self, x: SparseBatch, weight: Tensor, denoised_weight: Tensor) -> Tensor:
-        words, denoised = self.views(x)
-        return row_sum(words, weight) + denoised @ denoised_weight
+    def _linear(self, x: csr_matrix, weight: np.ndarray, denoised_weight: np.ndarray) -> np.ndarray:
+        words, denoised = self.views.of(x)
+        return words @ weight + denoised @ denoised_weight
 
 
 def pseudo_labels(logits: np.ndarray, d: np.ndarray, source_prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -91,14 +91,13 @@ def _labels(run: ModelFolder, name: str, domain: DomainSummary) -> str:
 def settings_section(run: ModelFolder) -> Html:
     """Return everything that determined the outcome."""
     metrics = run.metrics
-    parameters = sum(p.numel() for p in run.model.method.parameters())
     facts = {
         "data": metrics.data.name,
         "SHA-256 of the data": tag("code", metrics.data.sha256),
         "method": run.model.method_name,
         **({"chosen because": run.choice.reason} if run.choice else {}),
         "inputs": f"{run.model.method.task.n_inputs:,}",
-        "parameters": f"{parameters:,}",
+        "parameters": f"{run.model.method.n_weights:,}",
         "seed": metrics.settings.get("training", {}).get("seed", "–"),
         "multidomain": metrics.machine.get("multidomain", "–"),
     }

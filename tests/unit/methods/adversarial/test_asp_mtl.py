@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from multidomain.methods.adversarial.asp_mtl import ASPMTL, ASPMTLSettings
-from multidomain.methods.base import Batch
+from multidomain.methods.gradient import Batch
 from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseBatch, SparseMatrix
 

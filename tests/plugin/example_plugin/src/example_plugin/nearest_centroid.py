@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from pydantic import Field
-from torch import Tensor, nn
+from scipy.sparse import csr_matrix
 
 from multidomain import register
-from multidomain.methods.base import FitContext, Method, Requirements
+from multidomain.methods.base import ArraySpec, FitContext, Method, Requirements
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
-from multidomain.methods.task import Task
-from multidomain.nn.kernels.row_sum import row_sum
-from multidomain.nn.sparse import SparseBatch
 from multidomain.settings import Settings
 
 
@@ -29,10 +25,10 @@ class NearestCentroid(Method):
 
     settings_type = NearestCentroidSettings
     settings: NearestCentroidSettings
+    centroids: np.ndarray
 
-    def __init__(self, task: Task, settings: NearestCentroidSettings):
-        super().__init__(task, settings)
-        self.centroids = nn.Parameter(torch.zeros(task.n_inputs, task.n_classes), requires_grad=False)
+    def arrays(self) -> dict[str, ArraySpec]:
+        return super().arrays() | {"centroids": ArraySpec((self.task.n_inputs, self.task.n_classes))}
 
     @classmethod
     def requirements(cls, settings: NearestCentroidSettings) -> Requirements:
@@ -41,8 +37,8 @@ class NearestCentroid(Method):
     def fit(self, data: TrainingData, context: FitContext) -> History:
         x, y = data.labelled.x, data.labelled.y
         means = [np.asarray(x[y == c].mean(axis=0)).ravel() for c in range(self.task.n_classes)]
-        self.centroids.copy_(torch.from_numpy(np.stack(means, axis=1)))
+        self.centroids = np.stack(means, axis=1).astype(np.float32)
         return History(chosen={"sharpness": self.settings.sharpness})
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        return self.settings.sharpness * row_sum(x, self.centroids)
+    def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
+        return self.settings.sharpness * (x @ self.centroids)
