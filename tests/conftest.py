@@ -33,21 +33,21 @@ def short_meter() -> Iterator[int]:
 
     The tests of the meter itself ask for `whole_meter`.
     """
-    from multidomain.evaluation import invariance
+    from multidomain.evaluation import probe
 
-    due = invariance._MAX_UPDATES
+    due = probe._MAX_UPDATES
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(invariance, "_MAX_UPDATES", 100)
+        patch.setattr(probe, "_MAX_UPDATES", 100)
         yield due
 
 
 @pytest.fixture(scope="module")
 def whole_meter(short_meter: int) -> Iterator[None]:
     """The meter of invariance as it is."""
-    from multidomain.evaluation import invariance
+    from multidomain.evaluation import probe
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(invariance, "_MAX_UPDATES", short_meter)
+        patch.setattr(probe, "_MAX_UPDATES", short_meter)
         yield
 
 

@@ -80,7 +80,7 @@ def test_a_stopped_run_goes_on_to_the_same_end(run: Run, old: Path, corpus: Corp
     code, _, err = run("train", "--config", "stopped.toml", "--resume")
     assert code == 0 and "resuming after epoch" in err, err
     rows, model = ANSWERS["rows"], Model.load("stopped")
-    model.method.inverse_temperature.fill_(1)  # there were none
+    model.method.inverse_temperature.fill(1)  # there were none
     predicted = model.predict_proba(corpus.documents[rows], list(corpus.domains[rows]))
     # On another processor the later epochs round otherwise.
     np.testing.assert_allclose(predicted, ANSWERS["stopped"]["known"], atol=0.02)

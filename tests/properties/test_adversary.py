@@ -18,7 +18,7 @@ from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.registry import method_entry
 from multidomain.methods.task import Task
 from multidomain.metrics import accuracy, by_domain, domain_mean
-from multidomain.model.prediction import features_in_chunks, predicted_probabilities
+from multidomain.model.prediction import predicted_probabilities
 from multidomain.training.loop import Trainer
 from multidomain.training.sampling import text_stream
 from multidomain.training.settings import TrainingSettings
@@ -64,8 +64,7 @@ def trained(name: str, lam: float, norm: str, seed: int = 1) -> tuple[Invariance
     method = network(name, lam, norm, seed)
     Trainer(method, training_documents(1.0), TrainingSettings(max_epochs=EPOCHS, seed=seed)).run()
     held_out = documents(300, seed=2, shift=1.0)
-    features = features_in_chunks(method, held_out.x, method.shared_features)
-    assert features is not None
+    features = method.shared_features(held_out.x)
     measured = measure_invariance(features, held_out.d, N)
     assert measured is not None
     predicted = predicted_probabilities(method, held_out.x, held_out.d).argmax(axis=1)

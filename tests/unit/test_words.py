@@ -57,7 +57,7 @@ def test_a_model_goes_from_machine_to_machine(reviews: Path, tmp_path: Path):
     shutil.move(tmp_path / "model", tmp_path / "elsewhere")
     shutil.rmtree(tmp_path / "cache")
     loaded = Model.load(tmp_path / "elsewhere")
-    kept, weights = loaded.method.state_dict(), model.method.state_dict()
+    kept, weights = loaded.method.weights(), model.method.weights()
     assert kept.keys() == weights.keys() and all((kept[name] == weights[name]).all() for name in weights)
     np.testing.assert_allclose(loaded.predict_proba(ODD, domains), expected, rtol=1e-5, atol=1e-7)
     assert str(tmp_path) not in "".join(p.read_text() for p in (tmp_path / "elsewhere").glob("*.json"))

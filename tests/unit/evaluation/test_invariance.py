@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from multidomain.errors import TrainingError
-from multidomain.evaluation import invariance
+from multidomain.evaluation import probe
 from multidomain.evaluation.invariance import Invariance, measure_invariance
 
 pytestmark = pytest.mark.usefixtures("whole_meter")
@@ -52,7 +52,7 @@ def test_identical_distributions_give_nothing(N: int):
 @pytest.fixture
 def a_third_of_the_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told after a third of them is told after all: only a better probe takes the place of the best."""
-    monkeypatch.setattr(invariance, "_MAX_UPDATES", invariance._MAX_UPDATES // 3)
+    monkeypatch.setattr(probe, "_MAX_UPDATES", probe._MAX_UPDATES // 3)
 
 
 @pytest.mark.usefixtures("a_third_of_the_updates")

@@ -157,6 +157,7 @@ def test_headers_of_weights(header: dict[str, Any], said: str, folder: Path):
 def test_weights_that_do_not_fit(folder: Path, tmp_path: Path):
     weights = load_file(weights_of(folder))
     name = "method/weight"
+    wanted = rf"float32 of shape \({', '.join(map(str, weights[name].shape))}\)"
 
     def refused(changed: dict[str, np.ndarray], said: str) -> None:
         save_file(changed, tmp_path / "changed")
@@ -164,10 +165,19 @@ def test_weights_that_do_not_fit(folder: Path, tmp_path: Path):
         with pytest.raises(ModelError, match=said):
             Model.load(folder)
 
-    refused({**weights, name: weights[name][:1]}, "do not fit the model it describes")
-    refused({**weights, name: weights[name].astype(np.float64)}, "'weight' should be torch.float32")
+    refused(
+        {**weights, name: weights[name][:1]},
+        rf"do not fit the model it describes: 'weight' should be {wanted}, and is float32 of shape \(1, ",
+    )
+    refused(
+        {**weights, name: weights[name].astype(np.float64)}, rf"'weight' should be {wanted}, and is float64 of shape"
+    )
     refused({**weights, name: weights[name] * np.float32("nan")}, "'method/weight' is not finite")
-    refused({n: value for n, value in weights.items() if n != name}, "do not fit the model it describes")
+    refused(
+        {n: value for n, value in weights.items() if n != name},
+        "do not fit the model it describes: 'weight' is missing",
+    )
+    refused({**weights, "method/more": weights[name]}, "do not fit the model it describes: 'more' is unexpected")
     refused({**weights, "features/idf": weights["features/idf"][:3]}, "should be equal")
 
 

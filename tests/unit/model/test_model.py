@@ -224,8 +224,8 @@ def test_a_saved_model_predicts_identically(weighting: str, name: str, settings:
     assert loaded.method.settings == model.method.settings
     assert loaded.method.task == model.method.task
     assert not loaded.method.training
-    for key, value in model.method.state_dict().items():
-        assert torch.equal(loaded.method.state_dict()[key], value), key
+    for key, value in model.method.weights().items():
+        np.testing.assert_array_equal(loaded.method.weights()[key], value, err_msg=key)
     assert all(parameter.requires_grad for parameter in loaded.method.parameters())
 
 

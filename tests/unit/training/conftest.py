@@ -11,8 +11,8 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from multidomain.methods.gradient import GradientMethod, Stream
 from multidomain.methods.data import Examples, TrainingData
+from multidomain.methods.gradient import GradientMethod, Stream
 from multidomain.methods.registry import method_entry
 from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseBatch
@@ -83,7 +83,7 @@ class Scripted(GradientMethod):
             self.weight += 1
         return {"steps": self.weight.detach().clone(), "constant": torch.tensor(2.5)}
 
-    def logits(self, x: SparseBatch, d: int | None) -> Tensor:
+    def batch_logits(self, x: SparseBatch, d: int | None) -> Tensor:
         assert not self.training and d is not None
         logits = torch.zeros(len(x), self.task.n_classes)
         right = round(self.script[self.epoch] * len(x))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from multidomain.methods import gradient
 from multidomain.methods.data import TrainingData
-from multidomain.model import prediction
-from multidomain.model.prediction import features_in_chunks, predicted_probabilities
+from multidomain.model.prediction import predicted_probabilities
 from multidomain.nn.sparse import SparseMatrix
 
 Make = Callable[..., Any]
@@ -32,7 +32,7 @@ def test_rows_keep_their_order_and_their_domain(small_method: Make, data: Traini
     rows = SparseMatrix(data.text.x)
     for row in range(27):
         d = None if row % 5 == 0 else row % 3
-        expected = method.logits(rows.take(np.array([row])), d)[0].softmax(-1)
+        expected = method.batch_logits(rows.take(np.array([row])), d)[0].softmax(-1)
         np.testing.assert_allclose(p[row], expected.detach(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
 
@@ -41,12 +41,12 @@ def test_chunks_make_no_difference(small_method: Make, data: TrainingData, monke
     method = small_method(data.task)
     whole = (
         predicted_probabilities(method, data.text.x, data.text.d),
-        features_in_chunks(method, data.text.x, method.shared_features),
+        method.shared_features(data.text.x),
     )
-    monkeypatch.setattr(prediction, "_CHUNK", 4)
+    monkeypatch.setattr(gradient, "_CHUNK", 4)
     pieces = (
         predicted_probabilities(method, data.text.x, data.text.d),
-        features_in_chunks(method, data.text.x, method.shared_features),
+        method.shared_features(data.text.x),
     )
     for a, b in zip(whole, pieces, strict=True):
         assert a.shape == b.shape
@@ -65,7 +65,7 @@ def test_dropout_is_off_and_nothing_is_changed(small_method: Make, data: Trainin
 
 def test_shared_features(small_method: Make, data: TrainingData):
     method = small_method(data.task)
-    features = features_in_chunks(method, data.text.x, method.shared_features)
+    features = method.shared_features(data.text.x)
     method.eval()
     expected = method.F_s(SparseMatrix(data.text.x).all())[0].detach()
     np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
@@ -74,6 +74,6 @@ def test_shared_features(small_method: Make, data: TrainingData):
 def test_a_domain_without_private_features(small_method: Make, data: TrainingData):
     """'b' has no labels, so that no private extractor has learnt it."""
     method = small_method(data.task)
-    assert features_in_chunks(method, data.text.x, lambda batch: method.private_features(batch, 1)) is None
-    private = features_in_chunks(method, data.text.x, lambda batch: method.private_features(batch, 2))
+    assert method.private_features(data.text.x, 1) is None
+    private = method.private_features(data.text.x, 2)
     assert private is not None and private.shape == (27, 4)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from multidomain.methods.gradient import Batch
 from multidomain.methods.data import TrainingData
+from multidomain.methods.gradient import Batch
 from multidomain.nn.sparse import SparseMatrix
 from multidomain.training import sampling
 from multidomain.training.sampling import DomainStream, labelled_stream, text_stream

@@ -18,8 +18,8 @@ from multidomain import MultiDomainClassifier
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.errors import ConfigError
-from multidomain.methods.gradient import Batch
 from multidomain.methods.data import TrainingData
+from multidomain.methods.gradient import Batch
 from multidomain.methods.registry import method_entry
 from multidomain.nn.sparse import SparseMatrix
 from multidomain.training.data import row_weights

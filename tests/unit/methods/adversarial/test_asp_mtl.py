@@ -96,10 +96,10 @@ def test_a_domain_without_a_layer_of_its_own_is_answered_by_the_mean_of_all():
     x = rows_of(U, 1)
     f = torch.cat([method.F_s(x)[0], torch.zeros(B, 4, dtype=torch.float64)], dim=1)
     mean = sum(f @ method.C.weight[i] + method.C.bias[i] for i in range(2)) / 2
-    torch.testing.assert_close(method.logits(x, 1), mean)
-    torch.testing.assert_close(method.logits(x, None), mean)
+    torch.testing.assert_close(method.batch_logits(x, 1), mean)
+    torch.testing.assert_close(method.batch_logits(x, None), mean)
     own = torch.cat([method.F_s(x)[0], method.F_d(x, copy=1)[0]], dim=1) @ method.C.weight[1] + method.C.bias[1]
-    torch.testing.assert_close(method.logits(x, 2), own)
+    torch.testing.assert_close(method.batch_logits(x, 2), own)
 
 
 def test_without_weight_the_adversary_leaves_the_features_alone():

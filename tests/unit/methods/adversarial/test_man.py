@@ -283,13 +283,13 @@ def test_variants_are_one_method_with_parts_switched_off(
     assert all(not torch.equal(before[n], p) for n, p in method.named_parameters())
     method.eval()
     rows = data.batch().x
-    assert method.logits(rows, 1).shape == (len(rows), 2)
+    assert method.batch_logits(rows, 1).shape == (len(rows), 2)
     asks_for = method.requirements(method.settings)
     assert asks_for.shared_features == ("F_s" in parts.split())
     assert asks_for.private_features == ("F_d" in parts.split())
     assert asks_for.unseen_domains == (category != "domain-specific")
     if asks_for.shared_features:
-        torch.testing.assert_close(method.shared_features(rows), method.F_s(rows)[0], rtol=0, atol=0)
+        torch.testing.assert_close(method.batch_shared_features(rows), method.F_s(rows)[0], rtol=0, atol=0)
 
 
 def test_without_an_adversary_no_text_is_drawn(make_task: Make, make_man: Make, make_data: Make):
@@ -320,8 +320,8 @@ def test_private_features_of_an_unlabelled_or_unseen_domain_are_the_zero_vector(
     x = data.rows.take(np.flatnonzero(data.d == 1))
     f_s = method.F_s(x)[0]
     expected = method.C(torch.cat([f_s, torch.zeros(len(x), 4, dtype=torch.float64)], dim=1)[None])[0]
-    torch.testing.assert_close(method.logits(x, d), expected, rtol=0, atol=0)
-    assert not torch.allclose(method.logits(x, 0), expected)
+    torch.testing.assert_close(method.batch_logits(x, d), expected, rtol=0, atol=0)
+    assert not torch.allclose(method.batch_logits(x, 0), expected)
 
 
 @pytest.mark.parametrize(("d", "copy"), [(0, 0), (2, 1)])
@@ -331,7 +331,7 @@ def test_a_labelled_domain_is_read_by_its_own_copy(d: int, copy: int, make_task:
     method.eval()
     x = data.batch().x
     expected = method.C(torch.cat([method.F_s(x), method.F_d(x, copy=copy)], dim=-1))[0]
-    torch.testing.assert_close(method.logits(x, d), expected, rtol=0, atol=0)
+    torch.testing.assert_close(method.batch_logits(x, d), expected, rtol=0, atol=0)
 
 
 def test_training_and_prediction_use_the_same_copy(make_task: Make, make_man: Make, make_data: Make):
@@ -343,7 +343,7 @@ def test_training_and_prediction_use_the_same_copy(make_task: Make, make_man: Ma
     rows = data.X.next_rows(1)[0]  # (labelled domains, batch)
     in_training = method.C(features_of(method, stream.sample().x))
     for place, d in enumerate(task.labelled):
-        logits = method.logits(data.rows.take(rows[place]), d)
+        logits = method.batch_logits(data.rows.take(rows[place]), d)
         torch.testing.assert_close(in_training[place], logits, rtol=1e-12, atol=1e-12)
 
 
@@ -360,7 +360,7 @@ def test_domain_specific_knows_no_other_domain(make_task: Make, make_man: Make, 
     task = make_task(2)
     method, data = make_man(task, category="domain-specific", adversary=None), make_data(task)
     with pytest.raises(DataError, match=r"knows nothing about a domain .* only about 'a', 'b'\. Name one"):
-        method.logits(data.batch().x, None)
+        method.batch_logits(data.batch().x, None)
 
 
 def test_three_classes_are_learnt(make_task: Make, make_man: Make, make_data: Make):
@@ -374,7 +374,7 @@ def test_three_classes_are_learnt(make_task: Make, make_man: Make, make_data: Ma
     assert set(data.y) == {0, 1, 2}
     for d in (0, 1):
         here = np.flatnonzero(data.d == d)
-        logits = method.logits(data.rows.take(here), d)
+        logits = method.batch_logits(data.rows.take(here), d)
         assert logits.shape == (len(here), 3)
         np.testing.assert_array_equal(logits.argmax(-1).numpy(), data.y[here])
 
