@@ -75,14 +75,19 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         try:
             return self[name]
         except KeyError:
-            needed = next((package for package, source in self.missing.values() if f'"{name}"' in source), None)
-            if needed is not None:
+            if needed := self.needed_for(name):
                 raise missing_package(f"The {self.what} '{name}'", needed) from None
             if name in self.broken:
                 why = f" An installed package has it but cannot be imported: {self.broken[name]}."
             else:
                 why = did_you_mean(name, [*also, *self])
             raise ConfigError(f"There is no {self.what} '{name}'.{why}") from None
+
+    def needed_for(self, name: str) -> str | None:
+        """Return the package that an entry needs and that is not installed, if there is one."""
+        if name in self:
+            return None
+        return next((package for package, source in self.missing.values() if f'"{name}"' in source), None)
 
     def _load_own(self, name: str | None = None) -> None:
         """Import the modules of the package: first those whose source names an entry, which then is all it takes.

@@ -12,7 +12,7 @@ from multidomain.data.named.registry import CORPORA
 from multidomain.evaluation.evaluate import Evaluation
 from multidomain.evaluation.invariance import Invariance
 from multidomain.experiments.recipes import rows_of
-from multidomain.methods.registry import METHODS, MethodEntry
+from multidomain.methods.registry import MethodEntry, installed_methods
 from multidomain.model.model import Model
 from multidomain.runs.unlabelled import UnlabelledDomain
 
@@ -127,7 +127,7 @@ def corpora_table() -> Table:
 def methods_table() -> Table:
     """The methods known by name."""
     table = Table("name", "what", "rows", "needs and uses", "paper", show_lines=True)
-    for entry in METHODS.values():
+    for entry in installed_methods():
         facts = method_facts(entry)
         needs = [f"labels {facts['labels']}"]
         needs += ["uses unlabelled text"] * facts["uses_unlabelled_text"]

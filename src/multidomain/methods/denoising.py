@@ -52,13 +52,37 @@ def denoising_projection(x: csr_matrix, noise: float, scale: np.ndarray, size: i
     s = scale.astype(np.float32)[:, None]
     n = len(s)
     size = min(size, n)
-    V = np.random.default_rng(seed).standard_normal((n, min(size + _MORE, n)), dtype=np.float32)
+    V = _random_start(n, min(size + _MORE, n), seed)
     for _ in range(_ROUNDS):
         V, _ = linalg.qr(s * restored.transposed(restored.scatter(restored(s * V))), mode="economic", overwrite_a=True)
     inner = restored(s * V)
     rows = restored.rows(inner)
     _, within = linalg.eigh(rows.T @ rows)  # ascending
     return inner @ within[:, ::-1][:, :size]
+
+
+def _random_start(n: int, size: int, seed: int) -> np.ndarray:
+    """Return normal numbers, shape (n, size), by Box and Muller's method, in blocks of 16.
+
+    The last of the directions depend on the start, so it must stay: these are the numbers that torch's generator gives.
+    """
+    random = np.random.RandomState(seed)
+
+    def normal(uniform: np.ndarray) -> np.ndarray:
+        blocks = uniform.reshape(-1, 2, 8)
+        radius, angle = np.sqrt(-2 * np.log(1 - blocks[:, 0])), np.float32(2 * np.pi) * blocks[:, 1]
+        return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
+
+    def uniform(count: int) -> np.ndarray:
+        bits = random.randint(0, 2**32, count, dtype=np.uint32) & 0xFFFFFF
+        return bits.astype(np.float32) / np.float32(2**24)
+
+    count = max(n * size, 16)
+    numbers, whole = uniform(count), count // 16 * 16
+    numbers[:whole] = normal(numbers[:whole])
+    if whole < count:
+        numbers[-16:] = normal(uniform(16))
+    return numbers[: n * size].reshape(n, size)
 
 
 class _Denoising:

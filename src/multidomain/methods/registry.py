@@ -85,6 +85,15 @@ class MethodEntry:
         return self.method.requirements(self.settings({}) if settings is None else settings)
 
     @property
+    def is_installed(self) -> bool:
+        """Tell whether the method can be trained with its defaults: not if they need a package that is missing."""
+        try:
+            self.settings({})
+        except ConfigError:
+            return False
+        return True
+
+    @property
     def labels(self) -> str:
         """Say where training needs labels."""
         own = " (in every domain if category=domain-specific)" if "category" in self.open_settings else ""
@@ -152,6 +161,11 @@ def method_from_file(path: Path, class_name: str) -> MethodEntry:
         what = f"It registers {quoted(own)}." if own else "It registers no method."
         raise ConfigError(f"{path} registers no method of a class '{class_name}'. {what}", "See 'add a method'.")
     return entries[0]
+
+
+def installed_methods() -> list[MethodEntry]:
+    """Return the methods that can be trained here."""
+    return [entry for entry in METHODS.values() if entry.is_installed]
 
 
 def _methods_with(setting: str) -> list[str]:

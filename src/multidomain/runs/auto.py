@@ -16,7 +16,7 @@ from multidomain.data.splits import Split, cross_validation
 from multidomain.errors import ConfigError, DataError, TrainingError, counted
 from multidomain.features.base import Documents
 from multidomain.methods.history import Epoch
-from multidomain.methods.registry import RECOMMENDED, method_entry
+from multidomain.methods.registry import METHODS, RECOMMENDED, method_entry
 from multidomain.metrics import Metric, rows_of_each
 from multidomain.model.model import Model
 from multidomain.runs.choice import AutoChoice, Candidate
@@ -98,12 +98,19 @@ def choose_method(
             f"Name a method, such as {{method={RECOMMENDED}}}.",
         )
     folds = shift_hidden_priors(corpus, split, folds, seed)
-    added = [_added_features(with_method(settings, name, {})) for name in how.methods]
-    of_each = [_with_features(settings, name, features) for name, features in zip(how.methods, added, strict=True)]
+    candidates = [
+        Candidate(name, None, None, 0.0, settings.objective.metric, needs=needed)
+        for name in how.methods
+        if (needed := METHODS.needed_for(name))
+    ]
+    for missing in candidates:
+        on_candidate(missing)
+    names = [name for name in how.methods if not METHODS.needed_for(name)]
+    added = [_added_features(with_method(settings, name, {})) for name in names]
+    of_each = [_with_features(settings, name, features) for name, features in zip(names, added, strict=True)]
     for own in of_each:
         resolved_device(suited_device(own, device), own)  # fail before any method is tried
     documents = Documents(corpus.documents) if documents is None else documents
-    candidates: list[Candidate] = []
     divergence: TrainingError | None = None
     metric = settings.objective.metric
     began = time.monotonic()
@@ -131,11 +138,10 @@ def choose_method(
         on_candidate(candidates[-1])
     if divergence and all(candidate.accuracy is None for candidate in candidates):
         raise divergence
-    best = max(range(len(candidates)), key=lambda i: candidates[i].accuracy or 0)
+    compared = [candidate for candidate in candidates if not candidate.needs]
+    best = max(range(len(compared)), key=lambda i: compared[i].accuracy or 0)
     rule = f"{how.folds} folds of {counted(len(rows), 'labelled row')}{_about_hidden(corpus, split, folds, rows)}"
-    return AutoChoice(
-        how.methods[best], tuple(candidates), rule, _identities(corpus, split, settings, how)[0], added[best]
-    )
+    return AutoChoice(names[best], tuple(candidates), rule, _identities(corpus, split, settings, how)[0], added[best])
 
 
 def chosen_settings(settings: RunSettings, choice: AutoChoice) -> RunSettings:

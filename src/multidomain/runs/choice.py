@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from multidomain.errors import EXTRA_OF
 from multidomain.metrics import METRIC_NAMES, Metric
 
 
@@ -15,7 +16,9 @@ class Candidate:
     Attributes
     ----------
     accuracy, error
-        Cross-validated score by `metric`, with its standard error; None if it ran out of time or has diverged.
+        Cross-validated score by `metric`, with its standard error; None if there is none.
+    diverged, needs
+        Why there is none, if it did not run out of time: it has diverged, or needs a package that is not installed.
     """
 
     method: str
@@ -24,8 +27,11 @@ class Candidate:
     seconds: float
     metric: Metric = "accuracy"
     diverged: bool = False
+    needs: str = ""
 
     def __str__(self) -> str:
+        if self.needs:
+            return f"{self.method} left out: it needs {self.needs} (pip install 'multidomain[{EXTRA_OF[self.needs]}]')"
         if self.accuracy is None or self.error is None:
             return f"{self.method} {'diverged' if self.diverged else 'out of time'} ({self.seconds:.0f} s)"
         name = METRIC_NAMES[self.metric]
