@@ -66,6 +66,55 @@ def test_modules_register_what_they_have_when_it_is_asked_for(things: Registry[s
     assert things.broken == {}
 
 
+def add_module(folder: Path, module: str, text: str) -> None:
+    write(folder / "some_things" / f"{module}.py", f"from some_things.base import THINGS\n{text}")
+
+
+def test_only_the_modules_whose_source_names_an_entry_are_imported_for_it(things: Registry[str], tmp_path: Path):
+    add_module(tmp_path, "plum", 'THINGS.add("plum", "own plum")\n')
+    add_module(tmp_path, "fig", 'THINGS.add("fig", "own fig")  # beside a "plum"\n')
+    add_module(tmp_path, "quince", "raise RuntimeError('rotten')\n")
+    assert things["plum"] == "own plum"
+    assert "some_things.fig" in sys.modules
+    assert not {"some_things.apple", "some_things.quince"} & sys.modules.keys()
+    assert things["fig"] == "own fig"
+    (tmp_path / "some_things" / "quince.py").write_text("", encoding="utf-8")
+    assert list(things) == ["apple", "fig", "pear", "plum"]
+
+
+def test_a_module_that_names_an_entry_without_having_it_is_not_the_last_word(things: Registry[str], tmp_path: Path):
+    add_module(tmp_path, "about", 'OTHER = "pear"\n')
+    assert things["pear"] == "own pear"
+
+
+def test_modules_that_need_an_extra_are_left_out_and_say_so(things: Registry[str], tmp_path: Path, without_torch: None):
+    add_module(tmp_path, "plum", 'import torch\nTHINGS.add("plum", "own plum")\n')
+    add_module(tmp_path, "fig", 'from torch.nn import Linear\nTHINGS.add("fig", "own fig")\n')
+    assert list(things) == ["apple", "pear"]
+    assert "plum" not in things and things.broken == {}
+    for name in ("plum", "fig"):
+        with pytest.raises(ConfigError) as caught:
+            things.find(name)
+        assert str(caught.value) == (
+            f"The thing '{name}' needs torch, which is not installed. Run: pip install 'multidomain[networks]'"
+        )
+    with pytest.raises(
+        ConfigError, match=r"^There is no thing 'aple'\. Did you mean 'apple'\? Valid: 'apple', 'pear'\.$"
+    ):
+        things.find("aple")
+
+
+def test_a_module_that_needs_anything_else_is_an_error_of_ours(things: Registry[str], tmp_path: Path):
+    add_module(tmp_path, "plum", 'import a_package_that_is_not_there\nTHINGS.add("plum", "own plum")\n')
+    with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_there"):
+        list(things)
+
+
+@pytest.fixture
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
 def test_an_entry_that_is_added_again_replaces_the_first(things: Registry[str]):
     things.add("apple", "another apple")
     assert "some_things.apple" not in sys.modules

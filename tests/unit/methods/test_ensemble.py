@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.settings import SplitSettings
 from multidomain.data.splits import split_by
 from multidomain.data.values import corpus_from_rows
 from multidomain.errors import ConfigError, Note
+from multidomain.methods.ensemble import columns_of
 from multidomain.methods.history import Epoch
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
@@ -242,3 +244,41 @@ def test_an_ensemble_that_was_stopped_goes_on_or_is_replaced(tmp_path: Path):
     assert len((tmp_path / "stopped" / "log.jsonl").read_text().splitlines()) == 6
     np.testing.assert_array_equal(run("replaced", lam=0.5, overwrite=True), run("whole too", lam=0.5))
     assert not list(tmp_path.glob("*/checkpoint*"))
+
+
+def test_columns_keep_the_order_of_values():
+    """Of token sequences it is the order of the text, in which a column may occur twice."""
+    indices = [9, 4, 2, 4, 7, 5, 0, 6, 4]
+    x = csr_matrix((np.arange(1.0, 10), indices, [0, 5, 5, 6, 9]), shape=(4, 10))
+    found = columns_of(x, 2, 7)
+    assert found.shape == (4, 5)
+    assert found.indices.tolist() == [2, 0, 2, 3, 4, 2]
+    assert found.data.tolist() == [2, 3, 4, 6, 8, 9]
+    assert found.indptr.tolist() == [0, 3, 3, 4, 6]
+    np.testing.assert_array_equal(found.toarray(), x.toarray()[:, 2:7])
+    assert x.indices.tolist() == indices, "the given rows are left alone"
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 6), (0, 2), (2, 6), (3, 3)])
+def test_columns_are_those_of_the_range(start: int, stop: int):
+    random = np.random.default_rng(0)
+    dense = (random.random((20, 6)) * (random.random((20, 6)) < 0.5)).astype(np.float32)
+    found = columns_of(csr_matrix(dense), start, stop)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found.toarray(), dense[:, start:stop])
+    np.testing.assert_array_equal(columns_of(csr_matrix(dense)[:0], start, stop).toarray(), dense[:0, start:stop])
+
+
+def test_weights_of_members_stand_under_their_numbers(members: dict[str, Model]):
+    joined = join_models("ensemble", list(members.values())).method
+    expected = {
+        f"members.{i}.{name}": array
+        for i, model in enumerate(members.values())
+        for name, array in model.method.weights().items()
+    }
+    found = joined.weights()
+    assert found.keys() == {*expected, "inverse_temperature", "class_bias"}
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    with pytest.raises(ValueError, match="'bias' is missing"):
+        joined.load_weights({name: array for name, array in found.items() if name != "members.0.bias"})
