@@ -2,10 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from multidomain.nn.kernels.compiled import compiled
+
+
+@dataclass(frozen=True, eq=False)
+class DomainColumns:
+    """The columns that occur in the rows of each domain: those that have private weights.
+
+    Attributes
+    ----------
+    columns, starts
+        Columns of domain `d`: ``columns[starts[d]:starts[d + 1]]``, in the order of first occurrence.
+    place
+        Of each value of the rows, the place of its domain and column in `columns`.
+    """
+
+    columns: np.ndarray
+    starts: np.ndarray
+    place: np.ndarray
+
+
+def domain_columns(x: csr_matrix, d: np.ndarray, n_domains: int) -> DomainColumns:
+    """Return the columns that occur in the rows of each domain, in one pass over the values."""
+    kind = np.int32 if x.nnz < 2**31 else np.int64
+    columns, place = np.empty(x.nnz, dtype=x.indices.dtype), np.empty(x.nnz, dtype=kind)
+    size = np.zeros(n_domains, dtype=np.int64)
+    _number(np.argsort(d, kind="stable"), x.indptr, x.indices, d, x.shape[1], columns, size, place)
+    return DomainColumns(columns[: size.sum()].copy(), np.r_[0, np.cumsum(size)], place)
+
+
+@compiled
+def _number(order, indptr, indices, d, n_columns, columns, size, place):  # type: ignore[no-untyped-def]
+    seen_in, number, count = np.full(n_columns, -1), np.empty(n_columns, np.int64), 0
+    for i in order:
+        for at in range(indptr[i], indptr[i + 1]):
+            j = indices[at]
+            if seen_in[j] != d[i]:
+                seen_in[j], number[j], columns[count] = d[i], count, j
+                size[d[i]] += 1
+                count += 1
+            place[at] = number[j]
 
 
 def solve_two_views(
@@ -14,12 +55,12 @@ def solve_two_views(
     d: np.ndarray,
     y: np.ndarray,
     cost: np.ndarray,
-    n_domains: int,
+    own: DomainColumns,
     private: float,
     *,
     tolerance: float = 0.01,
     max_passes: int = 200,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     r"""Minimise, with :math:`\phi` the two views side by side and a constant 1,
 
     .. math::
@@ -30,8 +71,8 @@ def solve_two_views(
     the loss weighs so much that this takes long, for `max_passes`. The copies that feature augmentation would make of
     each row are never made.
 
-    Returns the weights of both views and of the constant, shapes (1 + domains, columns), (1 + domains, size) and
-    (1 + domains,), shared ones first, then the private parts.
+    Returns the shared weights of the sparse view, its private ones in the order of `own`, and those of the dense view
+    and of the constant, shapes (1 + domains, size) and (1 + domains,), shared ones first, then the private parts.
 
     Parameters
     ----------
@@ -41,33 +82,35 @@ def solve_two_views(
         1 or -1.
     cost
         The weights c of the rows, above 0.
+    own
+        `domain_columns` of the rows.
     private
         mu: variance of private relative to shared weights, 0 for none.
     """
-    x = csr_matrix(sparse)
-    w = np.zeros((1 + n_domains, x.shape[1]), dtype=np.float32)
-    u = np.zeros((1 + n_domains, dense.shape[1]), dtype=np.float32)
-    bias, alpha = np.zeros(1 + n_domains), np.zeros(len(y))
-    squares = np.asarray(x.multiply(x).sum(axis=1)).ravel() + (dense**2).sum(axis=1)
+    copies = len(own.starts)
+    w, v = np.zeros(sparse.shape[1], dtype=np.float32), np.zeros(len(own.columns), dtype=np.float32)
+    u = np.zeros((copies, dense.shape[1]), dtype=np.float32)
+    bias, alpha = np.zeros(copies), np.zeros(len(y))
+    squares = np.asarray(sparse.multiply(sparse).sum(axis=1)).ravel() + (dense**2).sum(axis=1)
     diagonal = (squares + 1) * (1 + private) + 0.5 / cost
-    parts = (x.indptr, x.indices, x.data, dense, d, y.astype(np.float64), 0.5 / cost, diagonal)
+    y, ridge = y.astype(np.float64), 0.5 / cost
+    parts = (sparse.indptr, sparse.indices, own.place, sparse.data, dense, d, y, ridge, diagonal)
     rng = np.random.default_rng(0)
     for _ in range(max_passes):
-        worst = _one_pass(rng.permutation(len(y)), *parts, private, alpha, w, u, bias)
+        worst = _one_pass(rng.permutation(len(y)), *parts, private, alpha, w, v, u, bias)
         if worst < tolerance:
             break
-    return w, u, bias
+    return w, v, u, bias
 
 
 @compiled
-def _one_pass(order, indptr, indices, data, dense, d, y, ridge, diagonal, private, alpha, w, u, bias):  # type: ignore[no-untyped-def]
+def _one_pass(order, indptr, indices, place, data, dense, d, y, ridge, diagonal, private, alpha, w, v, u, bias):  # type: ignore[no-untyped-def]
     worst = 0.0
     for i in order:
         own = 1 + d[i]
         score = bias[0] + bias[own]
         for at in range(indptr[i], indptr[i + 1]):
-            j = indices[at]
-            score += data[at] * (w[0, j] + w[own, j])
+            score += data[at] * (w[indices[at]] + v[place[at]])
         for j in range(dense.shape[1]):
             score += dense[i, j] * (u[0, j] + u[own, j])
         gradient = y[i] * score - 1 + alpha[i] * ridge[i]
@@ -81,9 +124,8 @@ def _one_pass(order, indptr, indices, data, dense, d, y, ridge, diagonal, privat
         bias[0] += step
         bias[own] += private * step
         for at in range(indptr[i], indptr[i + 1]):
-            j = indices[at]
-            w[0, j] += step * data[at]
-            w[own, j] += private * step * data[at]
+            w[indices[at]] += step * data[at]
+            v[place[at]] += private * step * data[at]
         for j in range(dense.shape[1]):
             u[0, j] += step * dense[i, j]
             u[own, j] += private * step * dense[i, j]

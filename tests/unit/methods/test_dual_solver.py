@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
-from multidomain.methods.dual_solver import solve_two_views
+from multidomain.methods.dual_solver import domain_columns, solve_two_views
 
 N, N_DOMAINS, COLUMNS, SIZE = 60, 3, 7, 4
 Solution = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -29,7 +29,19 @@ def make_rows(size: int = SIZE) -> dict[str, Any]:
 
 def solve(rows: dict[str, Any], private: float, **options: Any) -> Solution:
     tight = {"tolerance": 1e-6, "max_passes": 5_000, **options}
-    return solve_two_views(**rows, n_domains=N_DOMAINS, private=private, **tight)
+    return with_defaults(rows, private, **tight)
+
+
+def with_defaults(rows: dict[str, Any], private: float = 0.5, **options: Any) -> Solution:
+    """Dense weights of the words, shape (1 + domains, columns), shared ones first; of the dense view; biases."""
+    own = domain_columns(rows["sparse"], rows["d"], N_DOMAINS)
+    w, v, u, bias = solve_two_views(**rows, own=own, private=private, **options)
+    of_words = np.zeros((1 + N_DOMAINS, COLUMNS))
+    of_words[0] = w
+    for d in range(N_DOMAINS):
+        places = slice(own.starts[d], own.starts[d + 1])
+        of_words[1 + d, own.columns[places]] = v[places]
+    return of_words, u, bias
 
 
 def both_views(rows: dict[str, Any]) -> np.ndarray:
@@ -85,7 +97,7 @@ def test_the_tolerance_of_every_day_is_near():
         w, v = joined(solution)
         return (phi * (w + v[rows["d"]])).sum(axis=1)
 
-    usual = solve_two_views(**rows, n_domains=N_DOMAINS, private=0.5)
+    usual = with_defaults(rows)
     np.testing.assert_allclose(scores(usual), scores(solve(rows, 0.5)), atol=0.05)
 
 
@@ -126,7 +138,7 @@ def test_the_order_of_rows_does_not_matter():
 
 
 def test_the_same_rows_give_the_same_bits():
-    first, second = (solve_two_views(**make_rows(), n_domains=N_DOMAINS, private=0.5) for _ in range(2))
+    first, second = (with_defaults(make_rows()) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -137,3 +149,15 @@ def test_a_cost_of_2_is_the_row_twice():
     heavy = {**rows, "cost": rows["cost"] * np.r_[2, np.ones(N - 1)]}
     for found, expected in zip(solve(heavy, 0.5), solve(twice, 0.5), strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-4)
+
+
+def test_domains_have_private_weights_of_the_columns_that_they_have():
+    x = csr_matrix(np.array([[1.0, 0, 2, 0], [0, 0, 3, 0], [0, 5, 0, 0], [4, 0, 0, 0]]))
+    d = np.array([2, 0, 0, 2])
+    own = domain_columns(x, d, 4)
+    of_domain = [own.columns[start:end].tolist() for start, end in zip(own.starts[:-1], own.starts[1:], strict=True)]
+    assert of_domain == [[2, 1], [], [0, 2], []]
+    assert own.place.tolist() == [2, 3, 0, 1, 2]
+    row_of = np.repeat(np.arange(4), np.diff(x.indptr))
+    np.testing.assert_array_equal(own.columns[own.place], x.indices)
+    assert np.searchsorted(own.starts, own.place, side="right").tolist() == (1 + d[row_of]).tolist()

@@ -20,18 +20,22 @@ class Scorer:
     """A linear model of the shared evidence-weighted features."""
 
     def __init__(self, rows: Examples, n_classes: int):
-        from multidomain.methods.dual_solver import solve_two_views  # imported here: prediction must not load numba
+        from multidomain.methods.dual_solver import (  # imported here: prediction must not load numba
+            domain_columns,
+            solve_two_views,
+        )
 
         assert rows.y is not None
         self._scale = 1 - _EVIDENCE + _EVIDENCE * class_evidence(rows, n_classes)
         x, none = self.features(rows.x), np.zeros((len(rows), 0), dtype=np.float32)
         domains, d = np.unique(rows.d, return_inverse=True)
         cost = np.full(len(rows), _C) if rows.weight is None else _C * rows.weight
+        own = domain_columns(x, d, len(domains))
         solutions = []
         for c in [1] if n_classes == 2 else range(n_classes):
             y = np.where(rows.y == c, 1, -1)
-            weight, _, bias = solve_two_views(x, none, d, y, cost, len(domains), _PRIVATE)
-            solutions.append((weight[0].astype(np.float64), bias[0]))
+            weight, _, _, bias = solve_two_views(x, none, d, y, cost, own, _PRIVATE)
+            solutions.append((weight.astype(np.float64), bias[0]))
         weights, biases = (np.stack(part, axis=-1) for part in zip(*solutions, strict=True))
         if n_classes == 2:
             weights, biases = two_class_scores(weights[:, 0]), two_class_scores(biases[0])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
-from scipy.sparse import csr_matrix, vstack
+from scipy.sparse import csr_matrix
 from scipy.special import softmax
 
 from multidomain.methods.base import ArraySpec, FitContext, Method, Requirements
-from multidomain.methods.calibration import Calibration, calibrate_domains
+from multidomain.methods.calibration import calibrate_domains
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.priors.alignment import align_predictions, predicted_shares, prior_bias
@@ -19,10 +20,14 @@ from multidomain.methods.priors.estimate import PriorEstimate, labelled_prior
 from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
 from multidomain.methods.registry import RECOMMENDED, register
 from multidomain.methods.selection import dev_rows, dev_score, fit_best, fit_first_good
+from multidomain.methods.sped.earlier import converted
 from multidomain.methods.sped.views import TwoViews
+from multidomain.methods.sped.weights import BothViews, Weights
 from multidomain.methods.task import Task
-from multidomain.metrics import two_class_scores
 from multidomain.settings import Settings
+
+if TYPE_CHECKING:
+    from multidomain.methods.sped.solver import Solver
 
 _LENGTHS = (0.7, 0.0)
 _COSTS = (0.1, 0.3, 1.0, 3.0)
@@ -50,58 +55,6 @@ class SPEDSettings(Settings):
         '{"nyt": {"negative": 0.4, "positive": 0.6}}',
     )
     C: float | None = Field(None, gt=0, description="weight of the loss; by default chosen on the dev set")
-
-
-@dataclass(frozen=True)
-class _BothViews:
-    """Rows as words and denoised, with their domains."""
-
-    words: csr_matrix
-    denoised: np.ndarray
-    d: np.ndarray
-
-    def select(self, rows: np.ndarray) -> _BothViews:
-        return _BothViews(self.words[rows], self.denoised[rows], self.d[rows])
-
-    def __add__(self, other: _BothViews) -> _BothViews:
-        return _BothViews(
-            vstack([self.words, other.words], format="csr"),
-            np.r_[self.denoised, other.denoised],
-            np.r_[self.d, other.d],
-        )
-
-
-@dataclass(frozen=True)
-class _Solution:
-    """The weights of both views, shapes (1 + domains, columns or size, classes), shared ones first, and biases."""
-
-    words: np.ndarray
-    denoised: np.ndarray
-    bias: np.ndarray
-
-    def scores(self, rows: _BothViews) -> np.ndarray:
-        scores = self.bias[1 + rows.d]
-        for d in np.unique(rows.d):
-            here = rows.d == d
-            scores[here] += rows.words[here] @ self.words[1 + d] + rows.denoised[here] @ self.denoised[1 + d]
-        return scores
-
-    def calibrated(self, calibrations: Sequence[Calibration]) -> _Solution:
-        """Return the weights of calibrated logits; the calibrations are in the order of the weights."""
-        scale = np.array([calibration.scale for calibration in calibrations])
-        biases = np.stack([calibration.bias for calibration in calibrations])
-        return _Solution(
-            self.words * scale[:, None, None],
-            self.denoised * scale[:, None, None],
-            self.bias * scale[:, None] + biases,
-        )
-
-    def moved(self, biases: Mapping[int, np.ndarray]) -> _Solution:
-        """Return the same weights with something added to the biases of some domains."""
-        bias = self.bias.copy()
-        for d, moved in biases.items():
-            bias[1 + d] += moved - moved.mean()
-        return replace(self, bias=bias)
 
 
 @register(
@@ -160,23 +113,15 @@ class SPED(Method):
     settings_type = SPEDSettings
     settings: SPEDSettings
 
-    weight: np.ndarray
-    denoised_weight: np.ndarray
-    bias: np.ndarray
-
     def __init__(self, task: Task, settings: SPEDSettings):
         super().__init__(task, settings)
         self.views = TwoViews(task.n_inputs, settings.denoised_words, settings.denoised)
+        self.linear = Weights.empty()
 
     def arrays(self) -> dict[str, ArraySpec]:
-        copies, K = 1 + len(self.task.domains), self.task.n_classes
-        of_views = {f"views.{name}": spec for name, spec in self.views.arrays().items()}
-        own = {
-            "weight": ArraySpec((copies, self.task.n_inputs, K)),
-            "denoised_weight": ArraySpec((copies, self.views.size, K)),
-            "bias": ArraySpec((copies, K)),
-        }
-        return super().arrays() | of_views | own
+        of_weights = Weights.arrays(self.task.n_inputs, len(self.task.domains), self.task.n_classes)
+        own = {f"linear.{name}": spec for name, spec in of_weights.items()}
+        return super().arrays() | own | {f"views.{name}": spec for name, spec in self.views.arrays().items()}
 
     @classmethod
     def requirements(cls, settings: SPEDSettings) -> Requirements:
@@ -184,43 +129,66 @@ class SPED(Method):
         return Requirements(features=features, unlabelled_text=True, calibrated=True)
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
-        s, K = self.settings, self.task.n_classes
-        self.views.fit(data.labelled, data.text, K, s.evidence, s.noise)
+        s = self.settings
+        self.views.fit(data.labelled, data.text, self.task.n_classes, s.evidence, s.noise)
         labelled, dev = self._rows(data.labelled), self._rows(data.dev)
-        assert data.labelled.y is not None
-        y = data.labelled.y
-        weight = np.ones(len(y)) if data.labelled.weight is None else data.labelled.weight
-        n_dev = dev_rows(data.dev, context.metric)
-        # The dev set of other domains overrides the preferred value only by a clear margin.
-        spoken_for = set(data.dev.d) == set(range(len(self.task.domains)))
-        solution, chosen = (fit_best if spoken_for else fit_first_good)(
-            self._candidates(),
-            lambda values: self._solve(labelled, y, values["C"] * weight, values["length"]),
-            lambda fitted: dev_score(fitted.scores(dev), data.dev, context.metric),
-            context,
-            n_dev=n_dev,
-        )
+        solution, chosen = self._selected(data, labelled, dev, context)
         unlabelled = data.text.select(~data.text_has_label & self._has_few_labels(data)[data.text.d])
         priors = resolved_priors(s.class_priors, data, unlabelled)
         text = self._rows(unlabelled)
         model = self._aligned(self._calibrated(solution, dev, data.dev), text, priors)
-        shares = predicted_shares(model.scores(text), text.d)
-        source_prior = labelled_prior(data.labelled, K, weighted=True)
-        everything = labelled + text
-        certainty = np.array([priors[d].certainty if d in priors else 0.0 for d in range(len(self.task.domains))])
-        trust = s.pseudo_label_weight * certainty[text.d]
-        first = dev_score(solution.scores(dev), data.dev, context.metric) if len(data.dev) else None
-        for number in range(1, s.rounds + 1) if len(text.d) else ():
-            answer, pseudo_weight = pseudo_labels(model.scores(text), text.d, source_prior)
-            cost = chosen["C"] * np.r_[weight, trust * pseudo_weight]
-            following = self._solve(everything, np.r_[y, answer], cost, chosen["length"])
-            reached = dev_score(following.scores(dev), data.dev, context.metric) if len(data.dev) else None
-            context.report({"round": number, **chosen}, reached)
-            if first is not None and reached < first - (first * (1 - first) / n_dev) ** 0.5:
-                break
-            model = self._with_shares(self._calibrated(following, dev, data.dev), text, shares)
-        self._keep(model)
+        if s.rounds and len(text.d):
+            certainty = np.array([priors[d].certainty if d in priors else 0.0 for d in range(len(self.task.domains))])
+            rows = _Rows(labelled, text, dev, s.pseudo_label_weight * certainty[text.d])
+            first = _dev_score(solution, dev, data.dev, context)
+            model = self._self_trained(model, rows, data, chosen, first, context)
+        self.linear = model.single_precision()
+        if not chosen["length"]:
+            self.views.drop_denoised()
         return History(chosen=chosen, class_priors=described(priors, s.class_priors, data))
+
+    def _selected(
+        self, data: TrainingData, labelled: BothViews, dev: BothViews, context: FitContext
+    ) -> tuple[Weights, dict[str, Any]]:
+        """Return the weights learnt from labels with the hyperparameters that the dev set speaks for, and these."""
+        assert data.labelled.y is not None
+        y, weight, solver = data.labelled.y, _weight(data.labelled), self._solver(labelled)
+        # The dev set of other domains overrides the preferred value only by a clear margin.
+        spoken_for = set(data.dev.d) == set(range(len(self.task.domains)))
+        return (fit_best if spoken_for else fit_first_good)(
+            self._candidates(),
+            lambda values: solver.solve(y, values["C"] * weight, values["length"]),
+            lambda fitted: dev_score(fitted.logits(dev), data.dev, context.metric),
+            context,
+            n_dev=dev_rows(data.dev, context.metric),
+        )
+
+    def _self_trained(
+        self,
+        model: Weights,
+        rows: _Rows,
+        data: TrainingData,
+        chosen: dict[str, Any],
+        first: float | None,
+        context: FitContext,
+    ) -> Weights:
+        """Return the weights after all rounds; one that costs a standard error of the `first` dev score ends it."""
+        assert data.labelled.y is not None
+        text, shares = rows.text, predicted_shares(model.logits(rows.text), rows.text.d)
+        source_prior = labelled_prior(data.labelled, self.task.n_classes, weighted=True)
+        solver, weight = self._solver(rows.labelled + text), _weight(data.labelled)
+        for number in range(1, self.settings.rounds + 1):
+            answer, pseudo_weight = pseudo_labels(model.logits(text), text.d, source_prior)
+            cost = chosen["C"] * np.r_[weight, rows.trust * pseudo_weight]
+            following = solver.solve(np.r_[data.labelled.y, answer], cost, chosen["length"])
+            reached = _dev_score(following, rows.dev, data.dev, context)
+            context.report({"round": number, **chosen}, reached)
+            if first is not None and reached is not None:
+                n_dev = dev_rows(data.dev, context.metric)
+                if reached < first - (first * (1 - first) / n_dev) ** 0.5:
+                    break
+            model = self._with_shares(self._calibrated(following, rows.dev, data.dev), text, shares)
+        return model
 
     def _has_few_labels(self, data: TrainingData) -> np.ndarray:
         """Tell for each domain whether it has few labels, also compared to other domains."""
@@ -234,85 +202,71 @@ class SPED(Method):
         # Without the denoised view the same C regularises less.
         return [{"length": length, "C": C} for length in (lengths if s.denoised else (0.0,)) for C in costs]
 
-    def _rows(self, examples: Examples) -> _BothViews:
-        return _BothViews(*self.views.of(examples.x), examples.d)
+    def _rows(self, examples: Examples) -> BothViews:
+        return BothViews(*self.views.of(examples.x), examples.d)
 
-    def _solve(self, rows: _BothViews, y: np.ndarray, cost: np.ndarray, length: float) -> _Solution:
-        """Solve for each class against the rest."""
-        from multidomain.methods.dual_solver import solve_two_views  # imported here: prediction must not load numba
+    def _solver(self, rows: BothViews) -> Solver:
+        from multidomain.methods.sped.solver import Solver  # imported here: prediction must not load numba
 
-        denoised = rows.denoised * np.float32(length) if length else rows.denoised[:, :0]
-        copies, K, size = 1 + len(self.task.domains), self.task.n_classes, denoised.shape[1]
-        cost = cost.clip(1e-12)
-        of_words, of_denoised, biases = [], [], []
-        for c in [1] if K == 2 else range(K):
-            solved = solve_two_views(
-                rows.words, denoised, rows.d, np.where(y == c, 1, -1), cost, copies - 1, self.settings.private
-            )
-            for part in solved:
-                part[1:] += part[:1]
-            of_words.append(solved[0])
-            of_denoised.append(np.zeros((copies, self.views.size)))
-            of_denoised[-1][:, :size] = solved[1] * length
-            biases.append(solved[2])
-        parts = (of_words, of_denoised, biases)
-        if K == 2:
-            return _Solution(*(two_class_scores(part[0]) for part in parts))
-        return _Solution(*(np.stack(part, axis=-1) for part in parts))
+        return Solver(rows, len(self.task.domains), self.task.n_classes, self.settings.private)
 
-    def _calibrated(self, solution: _Solution, dev: _BothViews, labels: Examples) -> _Solution:
+    def _calibrated(self, solution: Weights, dev: BothViews, labels: Examples) -> Weights:
         """Return weights of calibrated logits: a temperature per domain with dev rows, a common one for the others."""
         assert labels.y is not None
         common, of_domain = calibrate_domains(
-            solution.scores(dev), labels.y, labels.d, strength=_UNSCALED_ROWS, with_bias=self.task.n_classes > 2
+            solution.logits(dev), labels.y, labels.d, strength=_UNSCALED_ROWS, with_bias=self.task.n_classes > 2
         )
         return solution.calibrated([common, *(of_domain.get(d, common) for d in range(len(self.task.domains)))])
 
-    def _aligned(self, model: _Solution, text: _BothViews, priors: Mapping[int, PriorEstimate]) -> _Solution:
+    def _aligned(self, model: Weights, text: BothViews, priors: Mapping[int, PriorEstimate]) -> Weights:
         """Return a model whose logits follow the class prior of each domain, as far as it is certain."""
         return model.moved(
             {
-                d: prior_bias(model.scores(text.select(text.d == d)), estimate.prior, estimate.certainty)
+                d: prior_bias(model.logits(text.select(text.d == d)), estimate.prior, estimate.certainty)
                 for d, estimate in priors.items()
             }
         )
 
-    def _with_shares(self, model: _Solution, text: _BothViews, shares: Mapping[int, np.ndarray]) -> _Solution:
+    def _with_shares(self, model: Weights, text: BothViews, shares: Mapping[int, np.ndarray]) -> Weights:
         """Return a model that predicts each class for a given share of the text of a domain."""
         moved = {}
         for d, share in shares.items():
-            logits = model.scores(text.select(text.d == d))
+            logits = model.logits(text.select(text.d == d))
             moved[d] = (align_predictions(logits, share) - logits)[0]
         return model.moved(moved)
 
     def load_weights(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Set the weights; those saved before domains had biases of their own have one for all."""
-        bias = weights.get("bias")
-        if bias is not None and bias.ndim == 1:
-            weights = {**weights, "bias": np.repeat(bias[None], 1 + len(self.task.domains), axis=0)}
-        super().load_weights(weights)
-        if not 0 <= self.views.place.min() <= self.views.place.max() < len(self.views.projection):
-            raise ValueError("'views.place' leads out of the projection")
-
-    def _keep(self, solution: _Solution) -> None:
-        self.weight, self.denoised_weight, self.bias = (
-            part.astype(np.float32) for part in (solution.words, solution.denoised, solution.bias)
-        )
+        """Set the weights; those that earlier versions have saved are converted."""
+        super().load_weights(converted(weights) if "weight" in weights else weights)
+        self.views.check()
+        self.linear.check()
+        if self.linear.denoised.shape[2] != self.views.projection.shape[1]:
+            raise ValueError("the projection does not fit its weights")
 
     def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
-        copy = 0 if d is None else 1 + d
-        return self._linear(x, self.weight[copy], self.denoised_weight[copy]) + self.bias[copy]
+        return self.linear.logits_of(*self.views.of(x), d)
 
     def logits_of_views(self, shared: csr_matrix, private: csr_matrix, d: int | None) -> np.ndarray:
         common = self.logits(shared, None)
-        if d is None:
-            return common
-        own = (weight[1 + d] - weight[0] for weight in (self.weight, self.denoised_weight))
-        return common + self._linear(private, *own) + self.bias[1 + d] - self.bias[0]
+        return common if d is None else common + self.logits(private, d) - self.logits(private, None)
 
-    def _linear(self, x: csr_matrix, weight: np.ndarray, denoised_weight: np.ndarray) -> np.ndarray:
-        words, denoised = self.views.of(x)
-        return words @ weight + denoised @ denoised_weight
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of self-training; `trust` is how much the pseudo-label of each row of the text may count."""
+
+    labelled: BothViews
+    text: BothViews
+    dev: BothViews
+    trust: np.ndarray
+
+
+def _weight(labelled: Examples) -> np.ndarray:
+    return np.ones(len(labelled)) if labelled.weight is None else labelled.weight
+
+
+def _dev_score(model: Weights, dev: BothViews, labels: Examples, context: FitContext) -> float | None:
+    return dev_score(model.logits(dev), labels, context.metric) if len(labels) else None
 
 
 def pseudo_labels(logits: np.ndarray, d: np.ndarray, source_prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

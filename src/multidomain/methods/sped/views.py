@@ -27,44 +27,62 @@ class TwoViews:
     ----------
     evidence
         Factor of each column.
-    place, projection
-        Place of a column in the projection, and the projection; its last row is of all columns that are not denoised.
+    columns, projection
+        The columns that are denoised, ascending, and their projection, shape (n_words, size).
     """
 
     evidence: np.ndarray
-    place: np.ndarray
+    columns: np.ndarray
     projection: np.ndarray
 
     def __init__(self, n_inputs: int, n_words: int, size: int):
         self._n_inputs = n_inputs
         self._n_words = min(n_words, n_inputs) if size else 0
-        self.size = min(size, self._n_words)
+        self._size = min(size, self._n_words)
 
     def arrays(self) -> dict[str, ArraySpec]:
-        """Return what the learnt arrays look like."""
-        n = self._n_inputs
+        """Return what the learnt arrays look like; there may be no second view."""
         return {
-            "evidence": ArraySpec((n,)),
-            "place": ArraySpec((n,), np.int64),
-            "projection": ArraySpec((self._n_words + 1, self.size)),
+            "evidence": ArraySpec((self._n_inputs,)),
+            "columns": ArraySpec((None,), np.int32),
+            "projection": ArraySpec((None, None)),
         }
+
+    def check(self) -> None:
+        """Raise a ValueError if the projection does not fit its columns."""
+        columns = self.columns
+        if len(columns) != len(self.projection) or (np.diff(columns) <= 0).any():
+            raise ValueError("the projection does not fit its columns")
+        if len(columns) and not 0 <= columns[0] <= columns[-1] < self._n_inputs:
+            raise ValueError("the projection has columns that there are not")
 
     def fit(self, labelled: Examples, text: Examples, n_classes: int, evidence: float, noise: float) -> None:
         """Fit the log-count ratios on labelled rows, and the denoising on all text."""
         scale = 1 - evidence + evidence * class_evidence(labelled, n_classes)
         self.evidence = scale.astype(np.float32)
-        self.place = np.full(self._n_inputs, self._n_words)
-        self.projection = np.zeros((self._n_words + 1, self.size), dtype=np.float32)
-        if not self.size:
+        self.drop_denoised()
+        if not self._size:
             return
         x = text.x.tocsc()
         denoised = np.sort(np.argsort(-np.diff(x.indptr), kind="stable")[: self._n_words])
-        self.place[denoised] = np.arange(self._n_words)
-        self.projection[:-1] = denoising_projection(x[:, denoised].tocsr(), noise, scale[denoised], self.size)
+        self.columns = denoised.astype(np.int32)
+        self.projection = denoising_projection(x[:, denoised].tocsr(), noise, scale[denoised], self._size)
+
+    def drop_denoised(self) -> None:
+        """Do without the second view."""
+        self.columns, self.projection = np.empty(0, dtype=np.int32), np.empty((0, 0), dtype=np.float32)
 
     def of(self, x: csr_matrix) -> tuple[csr_matrix, np.ndarray]:
         """Return the weighted tf-idf rows, and denoised features, shape (rows, size)."""
-        moved = csr_matrix((x.data, self.place[x.indices], x.indptr), shape=(x.shape[0], len(self.projection)))
-        denoised = moved @ self.projection
+        words = weighted_rows(x, self.evidence)
+        if not self.projection.size:
+            return words, np.zeros((x.shape[0], 0), dtype=np.float32)
+        place = np.full(self._n_inputs, len(self.columns), dtype=np.int32)
+        place[self.columns] = np.arange(len(self.columns))
+        at = place[x.indices]
+        known = at < len(self.columns)
+        indptr = np.r_[0, np.cumsum(known)][x.indptr]
+        kept = csr_matrix((x.data[known], at[known], indptr), shape=(x.shape[0], len(self.columns)))
+        denoised = kept @ self.projection
         length = np.sqrt((denoised**2).sum(axis=1, keepdims=True))
-        return weighted_rows(x, self.evidence), denoised / length.clip(1e-12)
+        return words, denoised / length.clip(1e-12)
