@@ -194,7 +194,7 @@ def test_without_denoising_there_is_no_second_view():
     data = make_data(n_dev=20)
     method = SPED(data.task, SPEDSettings(denoised=0))
     chosen = method.fit(data, context).chosen
-    assert method.views.projection.size == method.denoised_weight.size == 0
+    assert method.views.projection.size == method.linear.denoised.size == 0
     first = [values for values in context.values if "round" not in values]
     assert {values["length"] for values in first} == {chosen["length"]} == {0.0}
     assert [values["C"] for values in first] == [0.1, 0.3, 1.0, 3.0]
@@ -214,8 +214,9 @@ def test_without_rounds_and_denoising_text_without_labels_is_not_looked_at():
     some, other = make_data(), make_data(unlabelled=random_text(17, 5))
     prior = {"class_priors": "labelled"}
     a, b = (fitted(data, rounds=0, **WORDS_ALONE, **prior) for data in (some, other))
-    np.testing.assert_array_equal(a.weight, b.weight)
-    np.testing.assert_array_equal(a.bias[[0, 1, 3]], b.bias[[0, 1, 3]])
+    np.testing.assert_array_equal(a.linear.shared, b.linear.shared)
+    np.testing.assert_array_equal(a.linear.private, b.linear.private)
+    np.testing.assert_array_equal(a.linear.bias[[0, 1, 3]], b.linear.bias[[0, 1, 3]])
     assert not same_state(fitted(some, rounds=1, **WORDS_ALONE), fitted(other, rounds=1, **WORDS_ALONE))
     x = random_text(10, 3)
     method = fitted(some, rounds=0, **WORDS_ALONE)
@@ -267,7 +268,9 @@ def test_a_domain_that_was_not_in_training_has_shared_weights_alone():
     method = fitted(data, rounds=2, denoised=3, C=0.5, denoised_length=0.7, class_priors="labelled")
     x = random_text(10, 3)
     words, denoised = method.views.of(sparse(x))
-    expected = words @ method.weight[0] + denoised @ method.denoised_weight[0] + method.bias[0]
+    linear = method.linear
+    score = linear.scale[0] * (words @ linear.shared[0] + denoised @ linear.denoised[0, 0])
+    expected = np.stack([-score, score], axis=1) / 2 + linear.bias[0]
     np.testing.assert_allclose(logits(method, x, None), expected, atol=1e-5)
     for d in range(DOMAINS):
         assert np.abs(logits(method, x, d) - expected).max() > 0.02

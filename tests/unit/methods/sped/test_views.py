@@ -75,23 +75,36 @@ def test_a_row_without_words_is_nothing_in_both_views():
 
 def test_without_a_second_view_nothing_is_projected():
     views = fitted(size=0)
-    assert views.size == 0
-    assert views.projection.size == 0
+    assert views.projection.size == len(views.columns) == 0
     assert views.of(rows(random_text(15, 2)).x)[1].shape == (15, 0)
 
 
 @pytest.mark.parametrize(("n_words", "size", "expected"), [(4, 99, 4), (99, 99, COLUMNS), (99, 2, 2)])
 def test_there_are_no_more_directions_than_words(n_words: int, size: int, expected: int):
     views = fitted(n_words, size)
-    assert views.size == expected
+    assert views.projection.shape[1] == expected
     assert views.of(rows(random_text(15, 2)).x)[1].shape == (15, expected)
 
 
 def test_what_is_learnt_is_what_is_declared():
     views = fitted(n_words=4, size=3)
-    assert {name: spec.shape for name, spec in views.arrays().items()} == {
-        "evidence": (COLUMNS,),
-        "place": (COLUMNS,),
-        "projection": (5, 3),
-    }
+    assert views.projection.shape == (4, 3)
     assert all(spec.fits(getattr(views, name)) for name, spec in views.arrays().items())
+    views.check()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([0, 1, 2], "does not fit"),
+        ([0, 1, 2, 2], "does not fit"),
+        ([2, 1, 3, 4], "does not fit"),
+        ([-1, 1, 2, 3], "columns that there are not"),
+        ([0, 1, 2, COLUMNS], "columns that there are not"),
+    ],
+)
+def test_a_projection_of_impossible_columns_is_refused(columns: list[int], message: str):
+    views = fitted(n_words=4, size=3)
+    views.columns = np.array(columns, dtype=np.int32)
+    with pytest.raises(ValueError, match=message):
+        views.check()
