@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 import typer
 
 from multidomain.data.named.registry import load_corpus
@@ -22,6 +21,7 @@ from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.protocols import PROTOCOLS
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
 from multidomain.runs.machine import machine
+from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import train_model
 
@@ -76,7 +76,7 @@ def table_of_records() -> str:
 
 
 def main(only: Annotated[list[str] | None, typer.Option()] = None) -> None:
-    torch.set_num_threads(1)
+    use_threads(1)
     for table in only or TABLES:
         measure(table)
     page = PAGE.read_text(encoding="utf-8")

@@ -14,13 +14,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import kfold_split
 from multidomain.evaluation.evaluate import evaluate_corpus, invariance
 from multidomain.experiments.records import append_record, is_of, read_records
 from multidomain.runs.machine import machine
+from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings, TrainingSettings
 from multidomain.training.train import train_model
 
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--method", default="man-nll")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    use_threads(1)
     corpus = load_corpus("amazon")
     split = kfold_split(corpus, 0)
     held_out = np.concatenate([split.dev, split.test])

@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 import typer
 
 from multidomain.cli.reproduce import seed_numbers
@@ -46,6 +45,7 @@ from multidomain.experiments.protocols import UnlabelledTarget
 from multidomain.experiments.records import append_record, code_hash, is_of, read_records
 from multidomain.experiments.shifted_priors import PREVALENCES, resampled
 from multidomain.runs.machine import machine
+from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings, TrainingSettings
 from multidomain.training.train import train_model
 
@@ -112,7 +112,7 @@ def main(
     seeds: str = "11",
     on: str = "run0",
 ) -> None:
-    torch.set_num_threads(1)
+    use_threads(1)
     corpus = load_corpus("fdu-mtl" if on == "fdu-mtl" else "amazon")
     reached, f1_reached = [], []
     for (spec, split, rows), seed in itertools.product(cuts(corpus, on), seed_numbers(seeds)):

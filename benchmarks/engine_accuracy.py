@@ -26,6 +26,7 @@ from multidomain.methods.adversarial.man import MAN
 from multidomain.methods.gradient import Stream
 from multidomain.methods.registry import MethodEntry
 from multidomain.runs.machine import machine
+from multidomain.threads import use_threads
 from multidomain.training.sampling import DomainStream
 from multidomain.training.settings import RunSettings, TrainingSettings
 from multidomain.training.train import train_model
@@ -72,7 +73,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--only", choices=VARIANTS)
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    use_threads(1)
     corpus = load_corpus("amazon")
     split = kfold_split(corpus, 0)
     for seed in arguments.seeds:

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 import typer
 from scipy import stats
 
@@ -43,6 +42,7 @@ from multidomain.features.base import Documents
 from multidomain.model.model import Model
 from multidomain.runs.label_next import label_next, uncertainty
 from multidomain.runs.machine import machine
+from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import train_model
 
@@ -156,7 +156,7 @@ def main(
 ) -> None:
     if on not in ("pseudo-targets", "targets"):
         raise typer.BadParameter("expected pseudo-targets or targets")
-    torch.set_num_threads(1)
+    use_threads(1)
     corpus = load_corpus("amazon")
     documents, numbers = Documents(corpus.documents), list(range(batch, labels + 1, batch))
     run = RunSettings(method=method, method_settings=assignments(settings or []))

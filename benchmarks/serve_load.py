@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 import typer
 
 from multidomain.data.corpus import Corpus
@@ -35,6 +34,7 @@ from multidomain.errors import ConfigError, MultidomainWarning
 from multidomain.experiments.records import append_record, code_hash
 from multidomain.model.model import Model
 from multidomain.runs.machine import machine
+from multidomain.threads import use_threads
 
 RESULTS = Path(__file__).parents[1] / "results" / "serve.jsonl"
 TOLERANCE = 1e-6
@@ -80,7 +80,7 @@ def main(
     texts: Annotated[int, typer.Option(help="How many different texts.")] = 2_000,
     output: Path = RESULTS,
 ) -> None:
-    torch.set_num_threads(1)
+    use_threads(1)
     corpus = load_corpus(data)
     if not corpus.is_text:
         raise ConfigError(f"'{data}' has vectors, and the service reads texts.")

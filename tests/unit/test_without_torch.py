@@ -145,6 +145,56 @@ def test_an_unknown_name_is_still_unknown():
     assert result_of(program).startswith("There is no method 'fa-lx'. Did you mean 'fa-lr'? Valid: ")
 
 
+def test_what_is_needed_and_what_is_installed():
+    """An ensemble has a network among its default members."""
+    program = """
+    import json
+    from multidomain.methods.registry import METHODS, installed_methods
+    needed = [METHODS.needed_for(name) for name in ("man-nll", "sped", "fa-lx")]
+    print(json.dumps([needed, sorted(entry.name for entry in installed_methods())]))
+    """
+    assert result_of(program) == [["torch", None, None], sorted(LINEAR)]
+
+
+def test_the_list_of_methods_says_what_is_not_listed(tmp_path: Path):
+    done = command("methods", "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(method["name"] for method in json.loads(done.stdout)) == sorted(LINEAR)
+    assert done.stderr.strip() == "not listed: methods that need torch (pip install 'multidomain[networks]')"
+
+
+AUTO = """
+import json, sys
+from multidomain import RunSettings, load_corpus
+from multidomain.data.splits import holdout_split
+from multidomain.errors import MultidomainError
+from multidomain.runs.auto import AutoSettings, choose_method
+
+corpus, told = load_corpus("demo").thinned(60), []
+how = AutoSettings(methods=tuple(sys.argv[1:]), folds=2)
+try:
+    choice = choose_method(
+        corpus, holdout_split(corpus), RunSettings(), how, on_candidate=lambda candidate: told.append(str(candidate))
+    )
+    print(json.dumps([choice.method, told]))
+except MultidomainError as error:
+    print(json.dumps(str(error)))
+"""
+LEFT_OUT = "left out: it needs torch (pip install 'multidomain[networks]')"
+
+
+def test_auto_leaves_networks_out_and_says_so():
+    method, told = result_of(AUTO, "man-nll", "fa-lr", "sp")
+    assert method == "fa-lr"
+    assert told[:2] == [f"man-nll {LEFT_OUT}", f"sp {LEFT_OUT}"]
+    assert told[2].startswith("fa-lr ") and len(told) == 3
+
+
+def test_auto_among_networks_alone_says_what_to_install():
+    said = result_of(AUTO, "man-nll", "sp")
+    assert isinstance(said, str) and "torch" in said and "pip install 'multidomain[networks]'" in said
+
+
 # Training, saving, loading, predicting and explaining
 
 WHOLE_WAY = """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.sparse import csr_matrix
 
-from multidomain.methods.denoising import denoising_projection, undo_noise
+from multidomain.methods.denoising import _random_start, denoising_projection, undo_noise
 
 COLUMNS = 5
 
@@ -114,3 +115,15 @@ def test_the_projection_is_the_same_each_time():
     x = csr_matrix(random_rows(20))
     first, second = (denoising_projection(x, 0.5, np.ones(COLUMNS), 3) for _ in range(2))
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(("n", "size"), [(16, 1), (7, 3), (5, 5), (1, 1), (1000, 53), (17, 1)])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_the_start_is_that_of_models_which_torch_has_fitted(n: int, size: int, seed: int):
+    expected = torch.randn(n, size, generator=torch.Generator().manual_seed(seed)).numpy()
+    if n * size < 16:  # torch draws fewer than 16 numbers in another way; so few directions are all there are
+        assert _random_start(n, size, seed).shape == (n, size)
+        return
+    found = _random_start(n, size, seed)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

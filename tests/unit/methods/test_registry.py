@@ -13,7 +13,7 @@ from multidomain.errors import ConfigError
 from multidomain.methods.adversarial.man import MAN, MANSettings
 from multidomain.methods.base import Requirements
 from multidomain.methods.linear.plain import Linear
-from multidomain.methods.registry import METHODS, RECOMMENDED, method_entry, register
+from multidomain.methods.registry import METHODS, RECOMMENDED, installed_methods, method_entry, register
 from multidomain.methods.sped.method import SPED
 from multidomain.methods.task import Task
 
@@ -174,6 +174,12 @@ def test_one_class_may_have_several_names():
     assert {"mine", "mine-ls"} <= set(METHODS)
     with pytest.raises(ConfigError, match="'category' has no effect in 'mine'; leave it out"):
         mine.settings({"category": "shared"})
+
+
+def test_with_all_packages_every_method_is_installed():
+    assert [entry.name for entry in installed_methods()] == list(METHODS)
+    assert METHODS.missing == {}
+    assert METHODS.needed_for("man-nll") is METHODS.needed_for("fa-lx") is None
 
 
 OWN_METHOD = """
