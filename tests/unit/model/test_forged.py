@@ -181,6 +181,33 @@ def test_weights_that_do_not_fit(folder: Path, tmp_path: Path):
     refused({**weights, "features/idf": weights["features/idf"][:3]}, "should be equal")
 
 
+@pytest.mark.parametrize("name", ["weight", "denoised_weight", "bias", "views.place", "views.projection"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: w[:0],
+        lambda w: w[..., :0],
+        lambda w: w[None],
+        lambda w: w.ravel()[0],
+        lambda w: np.concatenate([w, w]),
+        lambda w: w.astype(np.float64),
+        lambda w: w.astype(bool),
+    ],
+    ids=["no rows", "no columns", "one axis more", "a number", "twice", "float64", "bool"],
+)
+def test_earlier_weights_of_the_recommended_method_that_do_not_fit(
+    name: str, change: Callable[[np.ndarray], np.ndarray], tmp_path: Path
+):
+    """They are converted first, which must not end in a traceback."""
+    folder = copied("sped", tmp_path)
+    weights = load_file(weights_of(folder))
+    changed = np.array(change(weights[f"method/{name}"]))
+    save_file({**weights, f"method/{name}": changed}, tmp_path / "changed")
+    forge_file(folder, "weights", (tmp_path / "changed").read_bytes())
+    with pytest.raises(ModelError, match=r"The weights in .* do not fit the model it describes: "):
+        Model.load(folder)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -92,7 +92,7 @@ def vectors(folder: Path, scale: float) -> Path:
         pytest.param(("ls", "--set", "C=1e-300"), 1e30, "The solver has diverged: predictions on the dev", id="NaN"),
         pytest.param(("ls", "--set", "C=1e-310"), 1.0, "The solver gives up: The 'alpha' parameter", id="refused"),
         pytest.param(("rmtl",), 1.5e38, "The solver gives up: Input X contains infinity", id="overflow"),
-        pytest.param(("msda",), 1.5e38, "'msda' has diverged: linalg.cholesky", id="not factorised"),
+        pytest.param(("msda",), 1.5e38, "'msda' has diverged: ", id="not factorised"),
     ],
 )
 def test_a_solver_that_diverges(method: tuple[str, ...], scale: float, message: str, run: Run, tmp_path: Path):
