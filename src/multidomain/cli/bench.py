@@ -100,3 +100,28 @@ def predict(
         for point in points:
             out.print(f"{point.rows:>9,} rows: {point.seconds:.1f} s, peak {point.peak_mb:,.0f} MB")
         _record(output, {**record, "memory": [asdict(point) for point in points]})
+
+
+@app.command()
+def default(
+    rows: Annotated[str, typer.Option(help="Numbers of rows.")] = "1_000,10_000,100_000",
+    words: Annotated[int, typer.Option(min=1, help="Words of a row.")] = 100,
+    domains: Annotated[str, typer.Option(help="Numbers of domains.")] = "4",
+    repeats: Repeats = 1,
+    output: Output = Path("results/bench.jsonl"),
+) -> None:
+    """The default method beside scikit-learn's TfidfVectorizer and LinearSVC, on generated texts, with one thread."""
+    from multidomain.bench.default import compare_default
+
+    for n_domains in _numbers(domains):
+        for n_rows in _numbers(rows):
+            found = compare_default(n_rows, words, n_domains, repeats)
+            out.print(f"{n_rows:,} rows of {words} words, {n_domains} domains: {found.ratio:.2f} times the CPU time")
+            for name, costs in (("sped", found.ours), ("scikit-learn", found.sklearn)):
+                best = min(costs, key=lambda cost: cost.cpu_seconds)
+                out.print(
+                    f"{name:>14}: {best.cpu_seconds:8.1f} s CPU, {best.seconds:8.1f} s, peak {best.peak_mb:,.0f} MB, "
+                    f"accuracy {100 * best.accuracy:.2f}",
+                    soft_wrap=True,
+                )
+            _record(output, {"benchmark": "default", **asdict(found), "ratio": found.ratio})
