@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from multidomain.runs.choice import Candidate
+
 # As if torch were not installed: it is neither found nor among the distributions.
 NOT_INSTALLED = """
 import sys
@@ -163,36 +165,23 @@ def test_the_list_of_methods_says_what_is_not_listed(tmp_path: Path):
     assert done.stderr.strip() == "not listed: methods that need torch (pip install 'multidomain[networks]')"
 
 
-AUTO = """
-import json, sys
-from multidomain import RunSettings, load_corpus
-from multidomain.data.splits import holdout_split
-from multidomain.errors import MultidomainError
-from multidomain.runs.auto import AutoSettings, choose_method
-
-corpus, told = load_corpus("demo").thinned(60), []
-how = AutoSettings(methods=tuple(sys.argv[1:]), folds=2)
-try:
-    choice = choose_method(
-        corpus, holdout_split(corpus), RunSettings(), how, on_candidate=lambda candidate: told.append(str(candidate))
-    )
-    print(json.dumps([choice.method, told]))
-except MultidomainError as error:
-    print(json.dumps(str(error)))
-"""
-LEFT_OUT = "left out: it needs torch (pip install 'multidomain[networks]')"
+def test_auto_refuses_a_network_that_is_named_and_says_what_to_install():
+    program = """
+    import json, sys
+    from multidomain.errors import ConfigError
+    from multidomain.runs.auto import AutoSettings
+    try:
+        AutoSettings.parse({"methods": ["fa-lr", "man-nll"]})
+    except ConfigError as error:
+        print(json.dumps(str(error)))
+    """
+    said = result_of(program)
+    assert "'man-nll' needs torch, which is not installed" in said and PIP.removeprefix("Run: ") in said
 
 
-def test_auto_leaves_networks_out_and_says_so():
-    method, told = result_of(AUTO, "man-nll", "fa-lr", "sp")
-    assert method == "fa-lr"
-    assert told[:2] == [f"man-nll {LEFT_OUT}", f"sp {LEFT_OUT}"]
-    assert told[2].startswith("fa-lr ") and len(told) == 3
-
-
-def test_auto_among_networks_alone_says_what_to_install():
-    said = result_of(AUTO, "man-nll", "sp")
-    assert isinstance(said, str) and "torch" in said and "pip install 'multidomain[networks]'" in said
+def test_auto_says_what_it_leaves_out():
+    left_out = Candidate("man-nll", None, None, 0.0, needs="torch")
+    assert str(left_out) == "man-nll left out: it needs torch (pip install 'multidomain[networks]')"
 
 
 # Training, saving, loading, predicting and explaining
