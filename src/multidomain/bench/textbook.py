@@ -44,9 +44,9 @@ class TextbookMAN:
         self.C = TextbookHead(man.C, s.norm)
         self.D = None if man.D is None else TextbookHead(man.D, s.D_norm or s.norm)
         main = nn.ModuleList([module for module in (self.F_s, *self.F_d, self.C) if module is not None])
-        self.optimiser = torch.optim.Adam(main.parameters(), lr=s.lr)
+        self.optimiser = torch.optim.Adam(main.parameters(), lr=s.lr, fused=True)
         if self.D is not None:
-            self.optimiser_D = torch.optim.Adam(self.D.parameters(), lr=s.lr)
+            self.optimiser_D = torch.optim.Adam(self.D.parameters(), lr=s.lr, fused=True)
 
     def state_like(self, man: MAN) -> dict[str, Tensor]:
         """Return the weights under the names and in the shapes of a `MAN`."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Self, TypeAlias
 
 import numpy as np
 import torch
@@ -32,6 +33,10 @@ _NON_ZEROS = 80  # mean per row, as in the Amazon reviews
 _BATCH_SIZE = 8
 
 
+_Lap: TypeAlias = tuple[float, float]
+"""Seconds per iteration, on the wall clock and of CPU time."""
+
+
 @dataclass(frozen=True)
 class TrainingSpeed:
     """Seconds per iteration in each repeat, and the peak memory of the process before the textbook version was loaded.
@@ -42,12 +47,26 @@ class TrainingSpeed:
     n_domains: int
     engine_seconds: list[float]
     textbook_seconds: list[float]
+    engine_cpu_seconds: list[float]
+    textbook_cpu_seconds: list[float]
     peak_mb: float
+
+    @classmethod
+    def of(cls, n_domains: int, engine: list[_Lap], textbook: list[_Lap], peak_mb: float) -> Self:
+        """Return the speed of given laps."""
+        return cls(
+            n_domains,
+            engine_seconds=[wall for wall, _ in engine],
+            textbook_seconds=[wall for wall, _ in textbook],
+            engine_cpu_seconds=[cpu for _, cpu in engine],
+            textbook_cpu_seconds=[cpu for _, cpu in textbook],
+            peak_mb=peak_mb,
+        )
 
     @property
     def ratios(self) -> list[float]:
-        """Return the speed-ups of the engine in all repeats, ascending."""
-        return sorted(t / e for t, e in zip(self.textbook_seconds, self.engine_seconds, strict=False))
+        """Return the ratios of CPU seconds, textbook to engine, in all repeats, ascending."""
+        return sorted(t / e for t, e in zip(self.textbook_cpu_seconds, self.engine_cpu_seconds, strict=False))
 
     @property
     def ratio(self) -> float | None:
@@ -74,7 +93,7 @@ def _measure(n_domains: int, repeats: int, settings: MANSettings, with_textbook:
     engine(3)  # compiles, and touches the optimiser's memory
     peak_mb = peak_memory_mb()
     if not with_textbook:
-        return TrainingSpeed(n_domains, [engine(5) for _ in range(repeats)], [], peak_mb)
+        return TrainingSpeed.of(n_domains, [engine(5) for _ in range(repeats)], [], peak_mb)
     book = TextbookMAN(man)
     other_X, other_U = _streams(matrix, y, n_domains)
     dense_X, dense_U = (
@@ -83,9 +102,9 @@ def _measure(n_domains: int, repeats: int, settings: MANSettings, with_textbook:
     textbook = _timed(lambda: book.step(dense_X, dense_U))
     textbook(1)
     # About half a second of each in turn, so that load on the machine affects both.
-    some = max(1, round(0.5 / engine(3))), max(1, round(0.5 / textbook(1)))
-    seconds = [(engine(some[0]), textbook(some[1])) for _ in range(repeats)]
-    return TrainingSpeed(n_domains, [s[0] for s in seconds], [s[1] for s in seconds], peak_mb)
+    some = max(1, round(0.5 / engine(3)[1])), max(1, round(0.5 / textbook(1)[1]))
+    laps = [(engine(some[0]), textbook(some[1])) for _ in range(repeats)]
+    return TrainingSpeed.of(n_domains, [lap[0] for lap in laps], [lap[1] for lap in laps], peak_mb)
 
 
 def measure_text_training(repeats: int, settings: MANSettings, with_textbook: bool = True) -> TrainingSpeed:
@@ -111,26 +130,26 @@ def _measure_texts(repeats: int, settings: MANSettings, with_textbook: bool) -> 
     engine(8)  # compiles, and touches the optimiser's memory
     peak_mb, n_domains = peak_memory_mb(), len(data.task.domains)
     if not with_textbook:
-        return TrainingSpeed(n_domains, [engine(5) for _ in range(repeats)], [], peak_mb)
+        return TrainingSpeed.of(n_domains, [engine(5) for _ in range(repeats)], [], peak_mb)
     book = TextbookMAN(man)
     X, U = _text_streams(data)
     padded = PaddedStream(X, data.labelled.x, data.labelled.y), PaddedStream(U, data.text.x, None)
     textbook = _timed(partial(book.step, *padded))
     textbook(1)
-    seconds = [(engine(5), textbook(1)) for _ in range(repeats)]
-    return TrainingSpeed(n_domains, [s[0] for s in seconds], [s[1] for s in seconds], peak_mb)
+    laps = [(engine(5), textbook(1)) for _ in range(repeats)]
+    return TrainingSpeed.of(n_domains, [lap[0] for lap in laps], [lap[1] for lap in laps], peak_mb)
 
 
 def _text_streams(data: TrainingData) -> tuple[DomainStream, DomainStream]:
     return labelled_stream(data, _BATCH_SIZE, 0, balanced=False), text_stream(data, _BATCH_SIZE, 0)
 
 
-def _timed(step: Callable[[], object]) -> Callable[[int], float]:
-    def run(iterations: int) -> float:
-        began = time.perf_counter()
+def _timed(step: Callable[[], object]) -> Callable[[int], _Lap]:
+    def run(iterations: int) -> _Lap:
+        began, began_cpu = time.perf_counter(), time.process_time()
         for _ in range(iterations):
             step()
-        return (time.perf_counter() - began) / iterations
+        return (time.perf_counter() - began) / iterations, (time.process_time() - began_cpu) / iterations
 
     return run
 

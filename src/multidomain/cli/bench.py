@@ -60,9 +60,11 @@ def train(
     else:
         measured = (measure_training(n, repeats, settings, textbook) for n in _numbers(domains))
     for speed in measured:
-        line = f"{speed.n_domains:>3} domains: {1000 * np.median(speed.engine_seconds):8.1f} ms per iteration, "
+        wall, cpu = (1000 * np.median(laps) for laps in (speed.engine_seconds, speed.engine_cpu_seconds))
+        line = f"{speed.n_domains:>3} domains: {cpu:8.1f} ms CPU per iteration ({wall:.1f} ms), "
         if speed.ratio is not None:
-            line += f"textbook {1000 * np.median(speed.textbook_seconds):8.1f} ms, {speed.ratio:.1f} times as fast "
+            wall, cpu = (1000 * np.median(laps) for laps in (speed.textbook_seconds, speed.textbook_cpu_seconds))
+            line += f"textbook {cpu:8.1f} ms ({wall:.1f} ms), {speed.ratio:.1f} times as fast "
             line += f"({speed.ratios[0]:.1f} to {speed.ratios[-1]:.1f}), "
         out.print(f"{line}peak {speed.peak_mb:,.0f} MB", soft_wrap=True)
         record = {"benchmark": "train", **asdict(speed), "ratio": speed.ratio, "ratios": speed.ratios}
