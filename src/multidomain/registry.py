@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -40,6 +41,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self._group = group
         self._entries: dict[str, Entry] = {}
         self._own: dict[str, str] | None = None  # modules of the package that are not imported yet, and their sources
+        self._looked_up: set[str] = set()
         self._points: list[EntryPoint] | None = None
         self.broken: dict[str, str] = {}  # entry points that cannot be imported, and why
         self.missing: dict[str, tuple[str, str]] = {}  # modules that need a package which is not installed; sources
@@ -49,8 +51,9 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self._entries[name] = entry
 
     def __getitem__(self, name: str) -> Entry:
-        if name not in self._entries:
+        if name not in self._looked_up:  # lookups are frequent
             self._load_own(name)
+            self._looked_up.add(name)
         if name not in self._entries:
             self._load_foreign(name)
         return self._entries[name]
@@ -87,7 +90,8 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         """Return the package that an entry needs and that is not installed, if there is one."""
         if name in self:
             return None
-        return next((package for package, source in self.missing.values() if f'"{name}"' in source), None)
+        registers = re.compile(rf'(register|add)\(\s*["\']{re.escape(name)}["\']')
+        return next((package for package, source in self.missing.values() if registers.search(source)), None)
 
     def _load_own(self, name: str | None = None) -> None:
         """Import the modules of the package: first those whose source names an entry, which then is all it takes.
@@ -97,7 +101,9 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         if self._own is None:
             self._own = dict(_sources(self._package))
         if name is not None:
-            for module in [module for module, source in self._own.items() if f'"{name}"' in source]:
+            for module in [
+                module for module, source in self._own.items() if re.search(rf'["\']{re.escape(name)}["\']', source)
+            ]:
                 self._import(module)
             if name in self._entries:
                 return

@@ -24,4 +24,5 @@ def threads_in_use() -> int:
         import torch
 
         return torch.get_num_threads()
-    return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+    given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(given) if given.isdigit() else os.cpu_count() or 1

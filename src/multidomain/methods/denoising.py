@@ -26,11 +26,12 @@ def undo_noise(S: np.ndarray, kept: np.ndarray, ridge: float, n_restored: int) -
     ----------
     M. Chen, Z. Xu, K. Q. Weinberger and F. Sha. Marginalized Denoising Autoencoders for Domain Adaptation. ICML 2012.
     """
+    _check_finite(S.diagonal())
     Q = S * kept[:, None] * kept
     np.fill_diagonal(Q, S.diagonal() * kept + ridge)
-    factor = linalg.cho_factor(Q, lower=True, overwrite_a=True)
+    factor = linalg.cho_factor(Q, lower=True, overwrite_a=True, check_finite=False)
     # S and Q are symmetric, so the transpose of P Q^-1 solves Q W^T = P^T.
-    return linalg.cho_solve(factor, S[:, :n_restored] * kept[:, None], overwrite_b=True)
+    return linalg.cho_solve(factor, S[:, :n_restored] * kept[:, None], overwrite_b=True, check_finite=False)
 
 
 def denoising_projection(x: csr_matrix, noise: float, scale: np.ndarray, size: int, seed: int = 0) -> np.ndarray:
@@ -59,6 +60,11 @@ def denoising_projection(x: csr_matrix, noise: float, scale: np.ndarray, size: i
     rows = restored.rows(inner)
     _, within = linalg.eigh(rows.T @ rows)  # ascending
     return inner @ within[:, ::-1][:, :size]
+
+
+def _check_finite(squares: np.ndarray) -> None:
+    if not np.isfinite(squares).all():
+        raise np.linalg.LinAlgError("the squares of the features are not finite.")
 
 
 def _random_start(n: int, size: int, seed: int) -> np.ndarray:
@@ -101,6 +107,7 @@ class _Denoising:
         self._xT = self._x.T.tocsr()
         self._q = q = 1 - noise
         squares = np.asarray(self._x.multiply(self._x).sum(axis=0), dtype=np.float32).ravel()
+        _check_finite(squares)
         ridge = 1e-5 * max(float(squares.mean()), 1e-30)
         self._D = (q * (1 - q) * squares + ridge)[:, None]
         self._by_rows = x.shape[0] < x.shape[1]
@@ -112,7 +119,7 @@ class _Denoising:
         square = matrix.toarray()
         square *= np.float32(q**2)
         np.fill_diagonal(square, square.diagonal() + diagonal)
-        self._factor = linalg.cho_factor(square, lower=True, overwrite_a=True)
+        self._factor = linalg.cho_factor(square, lower=True, overwrite_a=True, check_finite=False)
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
         return self._q * self._K(V) / self._D

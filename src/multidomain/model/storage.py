@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from safetensors.numpy import save_file
 
-from multidomain.errors import ConfigError, ModelError, TrainingError
+from multidomain.errors import ConfigError, ModelError, TrainingError, missing_package
 from multidomain.features.base import Featurizer, restored, stored
 from multidomain.files import complete, sha256_of, whole_file, write_json
 from multidomain.methods.base import Method
@@ -129,6 +129,8 @@ def load_model(folder: Path, device: str) -> tuple[str, Method, Featurizer, tupl
 
 
 def _restored_method(folder: Path, manifest: Manifest, task: Task, weights: dict[str, np.ndarray]) -> Method:
+    if needed := METHODS.needed_for(manifest.method):
+        raise missing_package(f"The model in {folder}", needed)
     if manifest.method not in METHODS:
         raise ModelError(
             f"{folder} holds a model of the method '{manifest.method}', which no installed package has.",

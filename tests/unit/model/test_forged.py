@@ -143,7 +143,8 @@ def test_depth(folder: Path):
         ({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 2**60]}}, "cut short or damaged"),
         ({"w": {"dtype": "F99", "shape": [2], "data_offsets": [0, 8]}}, "cut short or damaged"),
         ({"w": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 8]}}, "cut short or damaged"),
-        ({"method/x": {"dtype": "F8_E4M3", "shape": [8], "data_offsets": [0, 8]}}, "which no model has"),
+        ({"method/x": {"dtype": "F8_E4M3", "shape": [8], "data_offsets": [0, 8]}}, "cut short or damaged"),
+        ({"method/x": {"dtype": "I8", "shape": [8], "data_offsets": [0, 8]}}, "which no model has"),
         ({"method/x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, "contradict themselves"),
     ],
 )

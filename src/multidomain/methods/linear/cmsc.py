@@ -34,19 +34,18 @@ class CMSCSettings(Settings):
     negative: str = Field("negative", description="class that negative words of the lexicon indicate")
 
 
-def _entry(loss: Loss, name: str) -> dict[str, Any]:
+def _entry(loss: Loss, what: str) -> dict[str, Any]:
     return {
-        "name": f"cmsc-{loss}",
-        "summary": f"{name}, global weights and a difference for each domain, alike in similar domains",
+        "summary": f"{what}, global weights and a difference for each domain, alike in similar domains",
         "paper": "Wu and Huang 2015, Collaborative Multi-Domain Sentiment Classification",
         "fixed": {"loss": loss},
         "vocabulary": "for a lexicon, if one is given",
     }
 
 
-@register(**_entry("ls", "least squares"))
-@register(**_entry("svm", "support vector machine"))
-@register(**_entry("lr", "logistic regression"))
+@register("cmsc-ls", **_entry("ls", "least squares"))
+@register("cmsc-svm", **_entry("svm", "support vector machine"))
+@register("cmsc-lr", **_entry("lr", "logistic regression"))
 class CMSC(LinearMethod):
     r"""A global model plus a difference per domain; similar domains have similar differences.
 

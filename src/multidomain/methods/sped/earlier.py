@@ -6,6 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from multidomain.methods.base import ArraySpec, check_arrays
+
+_SPECS = {
+    "weight": ArraySpec((None, None, None)),
+    "denoised_weight": ArraySpec((None, None, None)),
+    "views.place": ArraySpec((None,), np.int64),
+    "views.projection": ArraySpec((None, None)),
+}
+
 
 def converted(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return weights under the present names and in the present shapes; raise a ValueError if that cannot be done."""
@@ -15,8 +24,10 @@ def converted(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         place, projection = rest.pop("views.place"), rest.pop("views.projection")
     except KeyError as error:
         raise ValueError(f"{error} is missing") from None
-    if weight.ndim != 3 or denoised.ndim != 3 or projection.ndim != 2 or place.ndim != 1:
-        raise ValueError("'weight', 'denoised_weight', 'views.projection' or 'views.place' has the wrong shape")
+    found = {"weight": weight, "denoised_weight": denoised, "views.place": place, "views.projection": projection}
+    check_arrays(found, _SPECS)
+    if not len(weight) or not len(projection):
+        raise ValueError("'weight' or 'views.projection' is empty")
     if bias.ndim == 1:  # from before domains had biases of their own
         bias = np.repeat(bias[None], len(weight), axis=0)
     if weight.shape[2] == 2:

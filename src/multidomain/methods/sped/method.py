@@ -18,7 +18,7 @@ from multidomain.methods.history import History
 from multidomain.methods.priors.alignment import align_predictions, predicted_shares, prior_bias
 from multidomain.methods.priors.estimate import PriorEstimate, labelled_prior
 from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
-from multidomain.methods.registry import RECOMMENDED, register
+from multidomain.methods.registry import register
 from multidomain.methods.selection import dev_rows, dev_score, fit_best, fit_first_good
 from multidomain.methods.sped.earlier import converted
 from multidomain.methods.sped.views import TwoViews
@@ -58,7 +58,7 @@ class SPEDSettings(Settings):
 
 
 @register(
-    RECOMMENDED,
+    "sped",
     "SVM with shared and private weights on log-count-ratio tf-idf and denoised features, with self-training",
     paper="Wang and Manning 2012, Chen et al. 2012 and Daumé III 2007 put together; see its documentation",
 )

@@ -131,7 +131,7 @@ def test_earlier_weights_give_the_same_differences_of_logits(n_classes: int):
     ("name", "value", "message"),
     [
         ("views.place", None, "'views.place' is missing"),
-        ("weight", np.zeros((2, 3), dtype=np.float32), "wrong shape"),
+        ("weight", np.zeros((2, 3), dtype=np.float32), "'weight' should be"),
         ("views.place", np.array([4, 1, 4, 1, 2, 3]), "does not fit"),
         ("views.place", np.array([4, -1, 4, 0, 2, 3]), "does not fit"),
     ],
