@@ -1,4 +1,4 @@
-"""Write the tables of ``docs/speed.md``, ``docs/reliability.md`` and ``docs/label-next.md`` from the records in ``results/``.
+"""Write the tables of the pages on speed, reliability and label-next from the records in ``results/``.
 
 A table stands between two comments that name it; the text around it is left alone.
 
