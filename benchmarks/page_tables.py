@@ -1,4 +1,4 @@
-"""Write the tables of ``docs/speed.md`` and ``docs/reliability.md`` from the records in ``results/``.
+"""Write the tables of the pages on speed, reliability and label-next from the records in ``results/``.
 
 A table stands between two comments that name it; the text around it is left alone.
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean, median, stdev
 from typing import Any
+
+from scipy import stats
 
 ROOT = Path(__file__).parents[1]
 
@@ -88,6 +90,32 @@ def recommended() -> str:
     return "\n".join(lines)
 
 
+def labels_saved() -> str:
+    """Mean curves over targets and draws; the interval is that of the draws."""
+    on_targets = [r for r in records("label_next.jsonl") if "target" in r["place"]]
+    labels = on_targets[-1]["labels"]
+    curves: dict[str, dict[int, list[list[float]]]] = {}
+    for r in on_targets:
+        if r["labels"] == labels:
+            curves.setdefault(r["rule"], {}).setdefault(r["place"]["draw"], []).append(r["accuracy"])
+    lines = ["| labels | " + " | ".join(map(str, labels)) + " |", "|---|" + "---:|" * len(labels)]
+    of_draw = {
+        rule: [[100 * mean(column) for column in zip(*draw, strict=True)] for _, draw in sorted(draws.items())]
+        for rule, draws in curves.items()
+    }
+    of_draw["difference"] = [
+        [ours - random for ours, random in zip(*pair, strict=True)]
+        for pair in zip(of_draw["label-next"], of_draw["random"], strict=True)
+    ]
+    for rule, draws in of_draw.items():
+        cells = []
+        for column in zip(*draws, strict=True):
+            half = float(stats.t.ppf(0.975, len(column) - 1)) * stdev(column) / len(column) ** 0.5
+            cells.append(f"{mean(column):.2f} ± {half:.2f}")
+        lines.append(f"| {rule} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def newest(what: str) -> list[dict[str, Any]]:
     """Return the newest record of each kind of fault run."""
     found = {}
@@ -155,6 +183,7 @@ def service_attacks() -> str:
 TABLES = {
     "speed.md": (training, words, accuracy, many_domains, recommended, prediction),
     "reliability.md": (killed_runs, fuzzed_inputs, service_load, service_attacks),
+    "label-next.md": (labels_saved,),
 }
 
 

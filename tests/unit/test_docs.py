@@ -17,7 +17,14 @@ from multidomain.report.tables.files import write_report
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("name", "holds"), [("speed.md", "\n| textbook | "), ("reliability.md", "\n| `sped` | ")])
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("speed.md", "\n| textbook | "),
+        ("reliability.md", "\n| `sped` | "),
+        ("label-next.md", "\n| difference | 0.00 ± 0.00 | "),
+    ],
+)
 def test_figures_of_a_page_come_from_the_records(name: str, holds: str):
     spec = importlib.util.spec_from_file_location("page_tables", ROOT / "benchmarks" / "page_tables.py")
     assert spec and spec.loader

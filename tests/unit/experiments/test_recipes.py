@@ -218,21 +218,20 @@ def test_rows_of_a_method_stand_in_tables_and_studies() -> None:
 @pytest.mark.parametrize(
     ("study", "all_runs", "few", "restricted"),
     [
-        ("priors", 3 * 2 * 20, "MAN-NLL-SP-MLP", 2 * 20),
+        ("priors", 3 * 2 * 20, "FA-LR", 2 * 20),
+        ("priors", 3 * 2 * 20, "MAN-NLL-SP-MLP", 20),
         ("priors-fdu", 3 * 20, "MAN-NLL-SP-MLP", 20),
-        ("target-labels", 10 * 6 * 20, None, 0),
+        ("target-labels", 10 * 6 * 20, "LR", 3 * 6 * 20),
         ("few-labels", 3 * 5, "MAN-NLL-SP-MLP", 5),
     ],
 )
-def test_only_restricts_the_runs_of_a_row(study: str, all_runs: int, few: str | None, restricted: int) -> None:
+def test_only_restricts_the_runs_of_a_row(study: str, all_runs: int, few: str, restricted: int) -> None:
     recipe = STUDY_RECIPES[study]
     by_name = {row.system: recipe.split_specs(row) for row in recipe.rows}
-    assert len(by_name["SPED"]) == len(by_name["LR"]) == all_runs
-    if few:
-        assert len(by_name[few]) == restricted
-        assert by_name[few] == [spec for spec in by_name["SPED"] if spec["draw"] == 1]
-        runs = planned_runs(study, recipe, [few], None)
-        assert len(runs) == restricted and {run.seed for run in runs} == {1}
+    only = next(row.only for row in recipe.rows if row.system == few)
+    assert len(by_name["SPED"]) == all_runs and len(by_name[few]) == restricted
+    assert by_name[few] == [spec for spec in by_name["SPED"] if all(spec[key] in kept for key, kept in only.items())]
+    assert len(planned_runs(study, recipe, [few], [1])) == restricted
 
 
 def test_systems_that_read_no_text_are_run_with_one_kind() -> None:
