@@ -85,18 +85,22 @@ def mark_removed(path: Path) -> None:
 def complete(folder: Path) -> None:
     """Finish a step of `all_or_none` whose process was killed; several processes may do so at once."""
     committed = folder / _COMMITTED
-    if not committed.is_dir():
+    if committed.is_symlink() or not committed.is_dir():  # a link, in a folder from anyone, may lead to other files
         return
+
+    def order(path: Path) -> tuple[bool, bool, int]:
+        """New names first and removals last: what refers to a file must never be there without it."""
+        return path.name.endswith(_REMOVED), (folder / path.name).exists(), path.stat().st_mtime_ns
+
     try:
-        # New names first: what refers to a file must not be there before it.
-        for path in sorted(
-            committed.iterdir(), key=lambda path: ((folder / path.name).exists(), path.stat().st_mtime_ns)
-        ):
-            if path.name.endswith(_REMOVED):
-                (folder / path.name.removesuffix(_REMOVED)).unlink(missing_ok=True)
+        for path in sorted(committed.iterdir(), key=order):
+            name = path.name.removesuffix(_REMOVED)
+            if name == path.name:
+                path.replace(folder / name)
+            elif path.exists():  # else another process was quicker, and a new run may have a file of that name by now
+                if name:  # an empty one would be the folder itself, which may be a link
+                    (folder / name).unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
-            else:
-                path.replace(folder / path.name)
         committed.rmdir()
         _sync_folder(folder)
     except FileNotFoundError:  # another process was quicker
@@ -161,8 +165,11 @@ def out_of_space(error: BaseException, what: str) -> StorageError | None:
 
 
 def lock(file: IO[Any], *, wait: bool) -> bool:
-    """Lock a file until it is closed or the process ends; return whether that was possible."""
-    if sys.platform == "win32":  # has no such locks: the user must run one process at a time
+    """Lock a file until it is closed or the process ends; return False if another process holds the lock.
+
+    Where there are no such locks, on Windows and on some network file systems, the user must run one process at a time.
+    """
+    if sys.platform == "win32":
         return True
     import fcntl
 
@@ -170,6 +177,9 @@ def lock(file: IO[Any], *, wait: bool) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            raise
     return True
 
 
@@ -177,7 +187,7 @@ def lock(file: IO[Any], *, wait: bool) -> bool:
 def alone(path: Path, message: str, hint: str) -> Iterator[None]:
     """Hold a lock file; raise a `ConfigError` with this message and hint if another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    with path.open("a") as file:  # not "w": in a folder from anyone it may be a link to another file
         if not lock(file, wait=False):
             raise ConfigError(message, hint)
         yield

@@ -131,7 +131,7 @@ def validated(content: Any, schema: type[Content], what: Path | str, way_out: st
         fault = error.errors(include_url=False, include_input=False)[0]
         where = f"'{'.'.join(map(str, fault['loc']))[:100]}': " if fault["loc"] else ""
         message = fault["msg"].removeprefix("Value error, ")
-        message = message[0].lower() + message[1:].removesuffix(".")
+        message = message[:1].lower() + message[1:].removesuffix(".")
         raise ModelError(
             f"{what} cannot be used: {where}{message}. It is damaged or from another version of multidomain.", way_out
         ) from None

@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import Server, serving
+from serving import TOKEN, Server, serving
 
 from multidomain.serve.limits import Limits
 
@@ -28,7 +30,11 @@ def two(model_folder: Path) -> Iterator[Server]:
 
 
 def workers_of(server: Server) -> list[int]:
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    return children_of(server.process.pid)
+
+
+def children_of(supervisor: int) -> list[int]:
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
     return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
@@ -123,6 +129,30 @@ def test_ctrl_c_of_a_terminal_reaches_all_processes_and_stops_them_gracefully(mo
         for pid in [*workers_of(server), server.process.pid]:
             os.kill(pid, signal.SIGINT)
         wait_until(lambda: client.get("/healthz").headers.get("connection") == "close")
+
+
+def test_ctrl_c_while_workers_start_leaves_no_traceback(model_folder: Path) -> None:
+    command = [sys.executable, "-m", "multidomain", "serve", str(model_folder), "--port", "0", "--workers", "2"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    wait_until(lambda: len(children_of(process.pid)) == 2)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_the_service_outlives_whoever_reads_what_it_prints(model_folder: Path) -> None:
+    for workers in ("1", "2"):
+        with serving(model_folder, "--workers", workers, token=TOKEN) as server:
+            assert server.process.stdout
+            server.process.stdout.close()
+            for _ in range(2):
+                reloaded = httpx.post(
+                    f"{server.url}/-/reload", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=20
+                )
+                assert reloaded.status_code == 200
+            assert httpx.get(f"{server.url}/healthz").status_code == 200
 
 
 def test_what_is_wrong_with_the_folder_is_told_by_the_supervisor(tmp_path: Path, run: Run) -> None:

@@ -290,6 +290,42 @@ def test_a_step_that_was_interrupted_is_completed(moved: tuple[str, ...], folder
     assert texts(folder) == NEW
 
 
+def test_what_refers_to_a_file_is_never_there_without_it(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """The old file goes after its manifest, and the new one comes before."""
+    done: list[str] = []
+    with monkeypatch.context() as watched:
+        for name, argument in (("replace", 1), ("unlink", 0)):
+            operation = getattr(os, name)
+            watched.setattr(
+                os, name, lambda *a, do=operation, i=argument, **k: (done.append(Path(a[i]).name), do(*a, **k))[1]
+            )
+        with all_or_none(folder) as staged:
+            mark_removed(staged / "old.bin")
+            for name in ("model.json", "new.bin"):
+                (staged / name).write_text("new")
+    assert [name for name in done if name in ("new.bin", "model.json", "old.bin")] == [
+        "new.bin",
+        "model.json",
+        "old.bin",
+    ]
+
+
+def test_a_forged_step_leads_to_no_other_folder(folder: Path, tmp_path_factory: pytest.TempPathFactory):
+    """It comes with a model from anyone, and whoever reads that would move or remove his own files."""
+    others = tmp_path_factory.mktemp("others")
+    (others / "letter.txt").write_text("mine")
+    (folder / ".committed").symlink_to(others)
+    complete(folder)
+    assert names(others) == ["letter.txt"] and "letter.txt" not in names(folder)
+    (folder / ".committed").unlink()
+    (folder / ".committed").mkdir()
+    (folder / ".committed" / ".removed").touch()
+    link = others / "current"
+    link.symlink_to(folder)
+    complete(link)
+    assert link.is_symlink()
+
+
 def test_what_was_staged_by_a_killed_process_is_dropped(folder: Path):
     (folder / ".staged").mkdir()
     (folder / ".staged" / "half.json").write_text("half")
@@ -308,4 +344,24 @@ def test_a_lock_is_held_once_at_a_time(tmp_path: Path):
     ):
         pytest.fail("two hold it")
     with alone(path, "Held.", "Wait."):
+        pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
+def test_a_lock_file_that_is_a_link_leaves_the_other_file_alone(tmp_path: Path):
+    (tmp_path / "letter.txt").write_text("mine")
+    (tmp_path / ".lock").symlink_to("letter.txt")
+    with alone(tmp_path / ".lock", "Held.", "Wait."):
+        pass
+    assert (tmp_path / "letter.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK])
+def test_a_file_system_without_locks(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def no_locks(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with alone(tmp_path / ".lock", "Held.", "Wait."):
         pass

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from multidomain.cli.console import err, print_error, visible
+from multidomain.cli.console import err, print_error
 from multidomain.errors import MultidomainError
 from multidomain.files import out_of_space
 from multidomain.version import __version__
@@ -20,12 +20,18 @@ from multidomain.version import __version__
 DEBUG = "MULTIDOMAIN_DEBUG"
 
 Error = TypeVar("Error", bound=BaseException)
+Message = TypeVar("Message")
+
+
+def try_to(tell: Callable[[Message], None], message: Message) -> None:
+    """Tell the user, or nobody if the stream is full or closed."""
+    with suppress(OSError, ValueError, SystemExit):  # rich exits when a pipe is broken
+        tell(message)
 
 
 def end_with(code: int, tell: Callable[[Error], None], error: Error) -> NoReturn:
     """Tell the user and exit, whatever has become of standard error."""
-    with suppress(OSError, ValueError):  # full, or closed
-        tell(error)
+    try_to(tell, error)
     sys.exit(code)
 
 
@@ -35,7 +41,7 @@ def report_bug(error: BaseException) -> None:
         traceback.print_exception(error)
         return
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    what = visible(what if len(what) <= 300 else f"{what[:300]} ...")
+    what = what if len(what) <= 300 else f"{what[:300]} ..."
     try:
         where = f"The traceback is in {_logged(error)}; please report it with that file and the command."
     except OSError as full:

@@ -79,8 +79,7 @@ def main() -> None:
     try:
         app()
     except Stopped as stopped:
-        print_stopped(stopped)
-        raise
+        end_with(stopped.exit_code, print_stopped, stopped)
     except SystemExit:
         raise
     except (MultidomainError, OSError) as error:

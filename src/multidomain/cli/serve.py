@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from multidomain.cli.console import out, print_error, print_notes
+from multidomain.cli.last_resort import try_to
 from multidomain.cli.options import MethodFile, ModelArgument, option
 from multidomain.errors import ConfigError, Note
 from multidomain.serve.limits import Limits
@@ -97,8 +99,10 @@ def serve_command(
 def _serve(setup: Setup, listener: socket.socket, workers: int) -> None:
     from multidomain.serve.setup import Operator
 
-    operator = Operator(
-        tell=lambda line: out.print(line, soft_wrap=True), warn=lambda note: print_notes([note]), error=print_error
+    operator = Operator(  # the service outlives whoever reads what it prints
+        tell=partial(try_to, lambda line: out.print(line, soft_wrap=True)),
+        warn=partial(try_to, lambda note: print_notes([note])),
+        error=partial(try_to, print_error),
     )
     if workers > 1:
         from multidomain.serve.supervisor import Supervisor

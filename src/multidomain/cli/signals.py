@@ -17,7 +17,8 @@ class Stopped(SystemExit):
     """
 
     def __init__(self, number: int):
-        super().__init__(128 + number)
+        self.exit_code = 128 + number
+        super().__init__(self.exit_code)
         self.by = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         self.hint = ""
 

@@ -23,6 +23,7 @@ from multidomain.settings import Settings
 
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
+_NAMED_DIGITS = 12  # of the hash in the name of a file
 _DTYPES = ("float16", "float32", "float64", "bool", "uint8", "int32", "int64", "uint64")
 
 
@@ -63,7 +64,9 @@ def is_model_folder(path: Path) -> bool:
 
 def model_files(folder: Path) -> list[Path]:
     """Return the files of the model in a folder, and of models that it has replaced."""
-    return [path for pattern in (MANIFEST, "weights-*.safetensors", "features-*.json") for path in folder.glob(pattern)]
+    digest = "[0-9a-f]" * _NAMED_DIGITS  # and no others: the folder may hold files of the user
+    patterns = (MANIFEST, f"weights-{digest}.safetensors", f"features-{digest}.json")
+    return [path for pattern in patterns for path in folder.glob(pattern)]
 
 
 def save_model(folder: Path, method_name: str, method: Method, features: Featurizer, classes: tuple[Any, ...]) -> None:
@@ -169,8 +172,8 @@ def _check_saved_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def _named_by_hash(path: Path, stem: str, suffix: str) -> dict[str, str]:
     digest = sha256_of(path)
-    path.replace(path.with_name(f"{stem}-{digest[:12]}{suffix}"))
-    return {"name": f"{stem}-{digest[:12]}{suffix}", "sha256": digest}
+    named = path.replace(path.with_name(f"{stem}-{digest[:_NAMED_DIGITS]}{suffix}"))
+    return {"name": named.name, "sha256": digest}
 
 
 def _read_manifest(folder: Path) -> Manifest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,6 @@ class RunFolder:
         self.path = path
         complete(path)
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Keep other processes from training in the folder."""
-        message = f"Another process is training in {self.path}."
-        return alone(self.path / LOCK, message, "Wait for it, or choose another folder.")
-
     @property
     def log(self) -> Path:
         """Return where the log of the current run is written; an old model keeps its own until it is replaced."""
@@ -131,17 +126,32 @@ class RunFolder:
                 "Resume it ({resume}), replace it ({overwrite}), or choose another folder.",
             )
 
-    def begin(self, *, resume: bool) -> None:
-        """Start a run, or resume the one that is under way."""
-        if not resume:
-            _remove([*self.checkpoints, self.path / NEW_LOG])
-        if self.holds_model:
-            self.log.touch()
+    @contextmanager
+    def under_way(self, settings: RunSettings, *, resume: bool, overwrite: bool, smoke: bool) -> Iterator[None]:
+        """Start a run, or resume the one that is under way, and keep other processes from training in the folder.
 
-    def give_up(self) -> None:
-        """Forget a run over a finished one that has failed before its first checkpoint."""
-        if not self.checkpoints:
-            _remove([self.path / NEW_LOG, self.path / NEW_CHOICE])
+        A run that fails before its first checkpoint is forgotten. A signal is no failure: after it the run may be
+        resumed.
+        """
+        message = f"Another process is training in {self.path}."
+        with alone(self.path / LOCK, message, "Wait for it, or choose another folder."):
+            complete(self.path)  # another process may have come first
+            self.check(settings, resume=resume, overwrite=overwrite, smoke=smoke)
+            self._begin(resume=resume)
+            try:
+                yield
+            except Exception:
+                if not self.checkpoints:
+                    _remove([self.path / NEW_LOG, self.path / NEW_CHOICE])
+                raise
+
+    def _begin(self, *, resume: bool) -> None:
+        if not resume:
+            _remove(self.checkpoints)
+        if self.holds_model:  # the new log says from now on that a run is under way
+            self.log.open("a" if resume else "w").close()
+        elif not resume:  # a method that logs nothing would inherit it from a run that was killed
+            _remove([self.log])
 
     @contextmanager
     def finished(self, metrics: Mapping[str, Any], seen: np.ndarray) -> Iterator[Path]:
@@ -149,13 +159,16 @@ class RunFolder:
 
         The log goes there too, and checkpoints are removed.
         """
-        of_run = [*self.checkpoints, *(self.path / name for name in (LOG, NEW_LOG, NEW_CHOICE, REPORT))]
+        half_written = self.path.glob(f".{Path(CHECKPOINT).stem}*.partial")  # when a process was killed
+        names = (LOG, NEW_LOG, NEW_CHOICE, REPORT)
+        of_run = [*self.checkpoints, *half_written, *(self.path / name for name in names)]
         with all_or_none(self.path) as staged:
             yield staged
             with whole_file(staged / SEEN) as temporary:
                 save_file({"texts": np.unique(seen)}, temporary)
             if self.log.exists():
-                shutil.copyfile(self.log, staged / LOG)
+                with whole_file(staged / LOG) as temporary:
+                    shutil.copyfile(self.log, temporary)
             write_json(staged / METRICS, metrics)
             for path in (*of_run, *model_files(self.path)):
                 if path.exists() and not (staged / path.name).exists():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,28 +91,33 @@ def run_in_folder(
     for note in (note for member in members for note in _check_leak(member, corpus, split)):
         for callback in callbacks:
             callback.on_note(note)
-    with folder.alone():
-        folder.check(settings, resume=resume, overwrite=overwrite, smoke=smoke)  # another process may have come first
-        folder.begin(resume=resume)
-        for callback in callbacks:
-            callback.on_run_begin(description)
-        try:
-            scored, result = _train(folder, corpus, split, settings, device, callbacks, documents)
-            about = {"smoke": smoke, "summary": asdict(summarise(corpus)), "machine": machine()}
-            seen = np.concatenate([_seen_in(corpus, split), *(member.seen() for member in members)])
-            with folder.finished({**description, **about, "result": _as_json(result)}, seen) as staged:
-                scored.trained.model.save(staged)
-                HeldOutPredictions.of(scored, corpus, split, settings.training.seed).save(staged)
-                also_save(staged)
-        except BaseException as error:
-            if isinstance(error, Exception):  # not a signal, after which it may be resumed
-                folder.give_up()
-            for callback in callbacks:
-                callback.on_run_error()
-            raise
+    with (
+        folder.under_way(settings, resume=resume, overwrite=overwrite, smoke=smoke),
+        _told(callbacks, description),
+    ):
+        scored, result = _train(folder, corpus, split, settings, device, callbacks, documents)
+        about = {"smoke": smoke, "summary": asdict(summarise(corpus)), "machine": machine()}
+        seen = np.concatenate([_seen_in(corpus, split), *(member.seen() for member in members)])
+        with folder.finished({**description, **about, "result": _as_json(result)}, seen) as staged:
+            scored.trained.model.save(staged)
+            HeldOutPredictions.of(scored, corpus, split, settings.training.seed).save(staged)
+            also_save(staged)
     for callback in callbacks:
         callback.on_run_end(_figures(result))
     return result
+
+
+@contextmanager
+def _told(callbacks: Sequence[Callback], description: Mapping[str, Any]) -> Iterator[None]:
+    """Tell callbacks that a run begins, and if it fails or is stopped."""
+    for callback in callbacks:
+        callback.on_run_begin(description)
+    try:
+        yield
+    except BaseException:
+        for callback in callbacks:
+            callback.on_run_error()
+        raise
 
 
 def _train(

@@ -104,12 +104,13 @@ def train(
     use_threads(config.threads)
     device = config.device
     if config.method == AUTO:
-        plan.folder.check(plan.settings, resume=resume, overwrite=overwrite, smoke=plan.smoke)
+        folder = plan.folder
+        folder.check(plan.settings, resume=resume, overwrite=overwrite, smoke=plan.smoke)
         choice = _remembered_choice(plan) if resume else None
         if choice is None:
             check_trainable(plan.corpus, plan.split)
             on_compare()
-            with plan.folder.alone():
+            with folder.under_way(plan.settings, resume=resume, overwrite=overwrite, smoke=plan.smoke):
                 choice = choose_method(
                     plan.corpus,
                     plan.split,
@@ -120,18 +121,18 @@ def train(
                     documents=documents,
                     on_candidate=on_candidate,
                 )
-                plan.folder.keep_choice(choice)
+                folder.keep_choice(choice)
         on_choice(choice)
         config = config.with_method(choice.method, choice.features)
         plan = Plan(config, plan.corpus, plan.split, plan.smoke)
         device = suited_device(plan.settings, device)
 
-    def save_config_and_choice(folder: Path) -> None:
-        config.save(folder / CONFIG)
+    def save_config_and_choice(staged: Path) -> None:
+        config.save(staged / CONFIG)
         if choice:
-            write_json(folder / CHOICE, asdict(choice))
-        elif not resume:
-            mark_removed(folder / CHOICE)
+            write_json(staged / CHOICE, asdict(choice))
+        else:
+            mark_removed(staged / CHOICE)
 
     result = run_in_folder(
         plan.folder.path,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -23,6 +24,7 @@ from multidomain.serve.worker import ASK_FOR_RELOAD, Loaded, Order, Reloaded, wo
 _RESTART_SECONDS = 1.0  # until one that died is started again
 _RETRY_SECONDS = 10.0  # until one that could not start is started again
 _STOP_SECONDS = GRACE_SECONDS + 5.0
+_END_SECONDS = 5.0  # for the end of a process that has closed its pipe
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
@@ -80,12 +82,26 @@ class Supervisor:
     def _start_due(self) -> None:
         for index in [index for index, due in self._due.items() if due <= time.monotonic()]:
             del self._due[index]
-            ours, theirs = self._context.Pipe()
+            try:
+                self._workers[index] = self._started(index)
+            except OSError as error:  # no memory, or too many processes or files
+                self._retry(index, WorkerError(f"A worker cannot be started: {error.strerror}."), _RETRY_SECONDS)
+
+    def _started(self, index: int) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        with theirs, _signals_blocked():
             arguments = (self._setup, self._listener, self._counts, index, theirs)
             process = self._context.Process(target=work, args=arguments, name=f"worker-{index + 1}")
             process.start()
-            theirs.close()
-            self._workers[index] = _Worker(index, process, ours)
+        return _Worker(index, process, ours)
+
+    def _retry(self, index: int, error: MultidomainError, seconds: float) -> None:
+        """Start a worker again after some seconds, unless the server has never been up."""
+        if not self._is_up:
+            raise error
+        self._due[index] = time.monotonic() + seconds
+        self._operator.error(error)
+        self._operator.warn(Note(f"Another worker is started in {seconds:.0f} s."))
 
     def _announce_once(self) -> None:
         ready = [worker.reply for worker in self._workers.values() if worker.version]
@@ -132,27 +148,24 @@ class Supervisor:
 
     def _bury(self, worker: _Worker) -> None:
         worker.pipe.close()
-        worker.process.join()
+        worker.process.join(_END_SECONDS)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
         del self._workers[worker.index]
         if self._is_stopping:
             return
         error = worker.reply if isinstance(worker.reply, MultidomainError) and worker.version is None else None
         error = error or WorkerError(f"{_named(worker)} {_ended(worker.process.exitcode)}.")
-        if not self._is_up:
-            raise error
-        seconds = _RETRY_SECONDS if worker.version is None else _RESTART_SECONDS
-        self._due[worker.index] = time.monotonic() + seconds
-        self._operator.error(error)
-        self._operator.warn(Note(f"Another worker is started in {seconds:.0f} s."))
+        self._retry(worker.index, error, _RETRY_SECONDS if worker.version is None else _RESTART_SECONDS)
 
     def _reload_if_asked(self) -> None:
-        if not self._asking or not self._is_up:
-            return
-        asking, self._asking = self._asking, []
-        error = self._reload()
-        for worker in asking:
-            if worker is not None:
-                worker.send(Reloaded(error))
+        while self._asking and self._is_up and not self._is_stopping:  # others may ask meanwhile
+            asking, self._asking = self._asking, []
+            error = self._reload()
+            for worker in asking:
+                if worker is not None:
+                    worker.send(Reloaded(error))
 
     def _replace(self) -> str:
         """Let all workers load the folder and switch to what it holds, or none of them."""
@@ -168,6 +181,8 @@ class Supervisor:
         for worker in workers:
             worker.version = self._version
         self._replies(workers, Order.SWITCH)
+        if any(worker.version not in (None, self._version) for worker in self._workers.values()):
+            self._asking.append(None)  # one came up meanwhile, with what the folder held before
         return described
 
     def _agreed(self, workers: Sequence[_Worker], loaded: Sequence[Loaded]) -> str:
@@ -216,6 +231,23 @@ class Supervisor:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Block what a terminal sends to all processes; a process that is started inherits that.
+
+    Until it ignores them itself, Ctrl-C would end it with a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # multiprocessing starts it with the first process, and would unblock SIGINT
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _named(worker: _Worker) -> str:

@@ -1,4 +1,4 @@
-"""WorkerThread threads beside the event loop."""
+"""Worker threads beside the event loop."""
 
 from __future__ import annotations
 

@@ -118,24 +118,26 @@ class Trainer:
         return at.epoch == self._settings.max_epochs or waited >= self._settings.patience
 
     def _run_epochs(self) -> None:
-        """Run epochs until training is over or a signal has come."""
-        while not self._is_over() and self._held.number is None:
+        """Run epochs until training is over, or a signal has come and the state is saved."""
+        while not self._is_over():
             try:
                 self._run_epoch()
             except Divergence as divergence:
                 self._recover(divergence)
-                self._save_if_due()
+            if self._held.number is not None:
+                self._save()
+                return
+            self._save_if_due()
 
     def _run_epoch(self) -> None:
-        """Run the rest of an epoch; raise a `Divergence` if training diverges in it."""
+        """Run the rest of an epoch, or until a signal comes; raise a `Divergence` if training diverges in it."""
         self._method.train()
         while self._at.iteration < self._iterations:
             self._step()
-            self._save_if_due()
             if self._held.number is not None:
                 return
+            self._save_if_due()
         self._end_epoch()
-        self._save_if_due()
 
     def _step(self) -> None:
         at, i = self._at, self._at.iteration
@@ -183,13 +185,14 @@ class Trainer:
         return {name: total / self._at.iteration for name, total in self._at.sums.items()}
 
     def _save_if_due(self) -> None:
-        now = time.monotonic()
-        is_due = now - self._saved >= self._settings.checkpoint_seconds or self._held.number is not None
-        if self._checkpoint is None or not is_due:
+        if time.monotonic() - self._saved >= self._settings.checkpoint_seconds:
+            self._save()
+
+    def _save(self) -> None:
+        """Write a checkpoint, unless weights are not finite: the next check says so, and the last good one stays."""
+        if self._checkpoint is None or not_finite(self._method.state_dict().items()):
             return
-        if not_finite(self._method.state_dict().items()):  # the next check says so; the last good checkpoint stays
-            return
-        at = self._at
+        at, now = self._at, time.monotonic()
         at.drawn = (self._X.drawn, self._U.drawn)
         at.seconds, self._began = at.seconds + now - self._began, now
         self._checkpoint.save(self._method, self._best, asdict(at))

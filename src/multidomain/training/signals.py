@@ -24,10 +24,13 @@ class HeldSignal:
         self._handlers: dict[int, Any] = {}
 
     def hold(self) -> None:
-        """Hold Ctrl-C and SIGTERM from now on, unless they are ignored; other threads than the main one get none."""
+        """Hold Ctrl-C and SIGTERM from now on, unless they are ignored or not handled by Python.
+
+        Other threads than the main one get none.
+        """
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                if signal.getsignal(number) is not signal.SIG_IGN:
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._handlers[number] = signal.signal(number, self._came)
 
     def release(self) -> None:

@@ -50,7 +50,7 @@ _MAY_DIFFER = ("seconds", "cpu_seconds", "machine")
 def killed_table(place: Path, kills: int, seed: int = 0) -> int:
     """Kill a table so many times, let it end, and compare it with one that was not killed; return the number of runs.
 
-    It is killed up to two seconds after its first line, and starts over when it was not killed before its end.
+    It is killed up to eight seconds after its first line, and starts over when it was not killed before its end.
     """
     driver, recipe = place / "driver.py", place / "small.toml"
     driver.write_text(DRIVER)

@@ -79,6 +79,19 @@ def test_standard_error_is_closed_or_full(debug: str, tmp_path: Path) -> None:
     assert done.returncode == 70
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ZERO, 70), ("OSError(1, 'no')", 2), ("__import__('multidomain.cli.signals', fromlist=['x']).Stopped(15)", 143)],
+)
+def test_whoever_reads_standard_error_has_left(error: str, code: int, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert ended(tmp_path, error, capture_output=False, stderr=writing).returncode == code
+    finally:
+        os.close(writing)
+
+
 def test_memory_that_cannot_be_had_is_no_bug(tmp_path: Path) -> None:
     done = ended(tmp_path, 'MemoryError("Unable to allocate 7 TiB")')
     assert done.returncode == 2

@@ -274,11 +274,12 @@ def test_features_of_earlier_versions_are_read(kind: str | None, tmp_path: Path)
 
 
 def test_other_files_in_the_folder_are_left_alone(tmp_path: Path):
-    (tmp_path / "notes.json").write_text("{}")
-    (tmp_path / "metrics.json").write_text("{}")
+    others = {"notes.json", "metrics.json", "features-wanted.json", "weights-of-mine.safetensors"}
+    for name in others:
+        (tmp_path / name).write_text("{}")
     make_model().save(tmp_path)
     make_model(seed=1).save(tmp_path)
-    assert {"notes.json", "metrics.json"} <= {path.name for path in tmp_path.iterdir()}
+    assert others <= {path.name for path in tmp_path.iterdir()}
 
 
 class Crash(BaseException):

@@ -25,6 +25,16 @@ def test_the_command_writes_beside_the_model_or_where_it_is_told(run: Run, man: 
     assert not list(copy.glob(".*.partial"))
 
 
+def test_a_link_in_a_folder_from_anyone_is_not_written_through(run: Run, man: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(man, tmp_path / "copy")
+    (tmp_path / "letter.txt").write_text("mine")
+    (copy / "report.html").unlink(missing_ok=True)
+    (copy / "report.html").symlink_to(tmp_path / "letter.txt")
+    code, _, error = run("report", copy)
+    assert code == 2 and "report.html is a link to another file, which is not replaced. Give --output FILE." in error
+    assert (tmp_path / "letter.txt").read_text() == "mine"
+
+
 def test_the_command_refuses_what_is_no_model(run: Run, man: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for folder, what in (("empty", r"holds neither a model \(model.json\) nor records \(table1"), ("none", "does not")):

@@ -168,6 +168,22 @@ def test_a_given_method_removes_the_choice_of_an_earlier_model(tmp_path: Path, c
     assert RunFolder(tmp_path).choice() is None
 
 
+class Stop(Callback):
+    """A signal that comes while the method is fitted."""
+
+    def on_candidate(self, values: Mapping[str, Any], dev_accuracy: float | None) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_given_method_that_was_resumed_removes_the_choice_too(tmp_path: Path, compared: list[int]):
+    train(plan(tmp_path, **TWO))
+    with pytest.raises(KeyboardInterrupt):
+        train(plan(tmp_path, seed=1), overwrite=True, callbacks=[Stop()])
+    assert RunFolder(tmp_path).choice() == OTHER
+    train(plan(tmp_path, seed=1), resume=True)
+    assert RunFolder(tmp_path).choice() is None
+
+
 # --- a method that is chosen ------------------------------------------------------------------------------
 
 
@@ -252,6 +268,32 @@ def test_a_choice_that_is_damaged_or_of_something_else_is_made_again(left: str, 
     outcome = train(plan(tmp_path, **TWO), resume=True)
     assert compared == [1]
     assert outcome.choice == folder.choice() == OTHER
+
+
+@pytest.mark.parametrize("before", [{}, TWO], ids=["over a given method", "over another choice"])
+def test_a_comparison_over_a_finished_run_that_was_stopped_can_be_resumed(
+    before: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    train(plan(tmp_path, seed=1, **before))
+    old = RunFolder(tmp_path).metrics()
+    with monkeypatch.context() as stopping, pytest.raises(KeyboardInterrupt):
+        stopping.setattr(running, "choose_method", lambda *_, **__: Stop().on_candidate({}, None))
+        train(plan(tmp_path, **TWO), overwrite=True)
+    assert RunFolder(tmp_path).metrics() == old and RunFolder(tmp_path).is_under_way
+    train(plan(tmp_path, **TWO), resume=True)
+    new = RunFolder(tmp_path).ended()
+    assert new and new["settings"]["training"]["seed"] == 0
+
+
+def test_a_comparison_over_a_finished_run_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise ConfigError("There are too few rows.")
+
+    train(plan(tmp_path, seed=1))
+    monkeypatch.setattr(running, "choose_method", refuse)
+    with pytest.raises(ConfigError, match="too few"):
+        train(plan(tmp_path, **TWO), overwrite=True)
+    assert RunFolder(tmp_path).ended()
 
 
 def test_a_folder_with_a_run_is_refused_before_methods_are_compared(tmp_path: Path, compared: list[int]):

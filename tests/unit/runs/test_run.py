@@ -17,7 +17,7 @@ from multidomain.data.named.registry import load_corpus
 from multidomain.data.settings import SplitSettings
 from multidomain.data.splits import split_by
 from multidomain.data.values import ONLY_DOMAIN
-from multidomain.errors import ModelError
+from multidomain.errors import ConfigError, ModelError
 from multidomain.evaluation.evaluate import baselines, evaluate
 from multidomain.methods.history import Epoch
 from multidomain.model.model import Model
@@ -65,6 +65,29 @@ def test_an_overwriting_run_that_was_stopped_leaves_the_old_one_whole_and_can_go
     train(whole, lam=0.5)
     texts = ["good", "bad pan"]
     assert (Model.load(tmp_path).predict_proba(texts) == Model.load(whole).predict_proba(texts)).all()
+
+
+def test_what_a_killed_run_has_left_is_no_part_of_the_next_one(tmp_path: Path):
+    """Neither its log, which a method that logs nothing would inherit, nor half a checkpoint."""
+    (tmp_path / "log.jsonl").write_text('{"epoch": 1}\n')
+    (tmp_path / ".checkpoint.safetensors.4000000.partial").write_text("half")
+    split = split_by(CORPUS, SPLIT)
+    run_in_folder(tmp_path, CORPUS, split, SPLIT, RunSettings(method="lr", method_settings={"C": 1.0}))
+    assert not (tmp_path / "log.jsonl").exists() or '"epoch"' not in (tmp_path / "log.jsonl").read_text()
+    assert not list(tmp_path.glob(".*.partial"))
+
+
+def test_what_a_process_has_left_that_was_killed_just_before_is_completed(tmp_path: Path):
+    """It held the lock when this run looked at the folder, and was killed when its files were to be put in place."""
+    folder = RunFolder(tmp_path)
+    (tmp_path / ".committed").mkdir()
+    (tmp_path / ".committed" / "model.json").write_text("{}")
+    with (
+        pytest.raises(ConfigError, match="holds a run already"),
+        folder.under_way(settings(), resume=False, overwrite=False, smoke=False),
+    ):
+        pytest.fail("it began over the run that had ended")
+    assert (tmp_path / "model.json").exists()
 
 
 def test_a_smoke_run_gives_way_and_never_replaces(tmp_path: Path, run: Run):

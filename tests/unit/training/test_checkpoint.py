@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -158,6 +159,26 @@ def test_it_is_written_no_more_often_than_asked(
     checkpoint = Checkpoint(tmp_path / "c", "")
     Trainer(small_method(data.task), data, settings, checkpoint=checkpoint, callbacks=[Tick()]).run()
     assert saves == [30, 60, 90]
+
+
+@pytest.mark.parametrize("call", [1, STEPS + 1], ids=["between two steps", "between two epochs"])
+def test_a_signal_just_after_it_was_not_yet_due_is_followed_by_one(
+    call: int, small_method: Make, data: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    calls, save_if_due = [], Trainer._save_if_due
+
+    def with_signal(trainer: Trainer) -> None:
+        save_if_due(trainer)
+        calls.append(1)
+        if len(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Trainer, "_save_if_due", with_signal)
+    settings = TrainingSettings(batch_size=4, max_epochs=EPOCHS, patience=EPOCHS, checkpoint_seconds=1000)
+    checkpoint = Checkpoint(tmp_path / "c", "")
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(small_method(data.task), data, settings, checkpoint=checkpoint).run()
+    assert checkpoint.path.exists()
 
 
 def test_seconds_add_up_over_interruptions(

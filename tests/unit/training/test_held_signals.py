@@ -63,6 +63,17 @@ def test_a_signal_that_is_ignored_stays_ignored():
     assert held.number is None
 
 
+def test_a_handler_that_is_not_of_python_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    """Python could not set it again."""
+    replaced: list[object] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(signal, "getsignal", lambda _: None)
+        patched.setattr(signal, "signal", lambda *given: replaced.append(given))
+        with held_signals():
+            pass
+    assert not replaced
+
+
 def test_other_threads_hold_nothing():
     found = []
 

@@ -70,7 +70,10 @@ def write_model_report(folder: Path, output: Path | None = None) -> Path:
     output
         The HTML file; by default inside the model's folder.
     """
-    output = output or folder / REPORT
+    if output is None:
+        output = folder / REPORT
+        if output.is_symlink():  # the folder may come from anyone
+            raise ConfigError(f"{output} is a link to another file, which is not replaced.", "Give {output=FILE}.")
     if output.suffix not in (".html", ".htm") or output.is_dir():
         raise ConfigError(f"The report of a model is one HTML file: give a name such as {REPORT}, not {output}.")
     page = model_page(ModelFolder.read(folder))
