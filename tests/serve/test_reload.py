@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shutil
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -143,3 +146,22 @@ def test_reloads_that_are_queued_when_the_server_stops_are_answered(model_folder
             thread.join(timeout=20)
     assert len(statuses) == 12
     assert set(statuses) <= {200, 409, 503}
+
+
+def test_a_hangup_while_the_model_is_loaded_does_no_harm(model_folder: Path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "multidomain", "serve", str(model_folder), "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while True:  # the port is opened before the model is loaded
+            with socket.socket() as client:
+                if client.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout
+        assert any(line.startswith("serving at ") for line in iter(process.stdout.readline, ""))
+        process.terminate()
+        assert process.wait(timeout=20) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,6 +83,8 @@ def serve_command(
     print_notes(notes)
     limits = limits.model_copy(update={"max_connections": most})
     token = token_from_environment()
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # before the model is loaded there is nothing to load again
     with listen(host, port) as listener:
         hosts = own_hosts(host, listener) if token is None and is_this_machine_only(listener) else None
         if token is None and hosts is None:
