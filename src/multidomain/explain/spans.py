@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from multidomain.features.tokens import TOKEN_PATTERN, normalise
+from multidomain.features.token_rules import TOKEN_PATTERN, normalise
 
 Span: TypeAlias = tuple[int, int]
 """Start and end, in characters of the text as Python counts them (code points)."""

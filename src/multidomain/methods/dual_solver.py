@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from multidomain.nn.kernels.compiled import compiled
+from multidomain.kernels.compiled import compiled
 
 
 def solve_two_views(
