@@ -17,6 +17,11 @@ from multidomain.features.token_rules import TOKEN_PATTERN, is_plain, normalise
 from multidomain.features.vocabulary import Vocabulary, ranges
 from multidomain.threads import chunks, map_in_threads
 
+# Importing numba and loading compiled code take 0.7 s of CPU time: some 3 million characters in Python. A file is
+# predicted in chunks, and compiled code pays from the second one on.
+MANY_ROWS, MUCH_TEXT = 2048, 1_000_000
+_BYTES_OF_TOKEN = 5
+
 _find_tokens = re.compile(TOKEN_PATTERN).findall
 
 
@@ -109,15 +114,11 @@ def checked_texts(documents: Any) -> list[str]:
 
 
 def are_few(documents: Sequence[str] | TokenSequences) -> bool:
-    """Whether documents are sooner done in Python than numba is imported."""
+    """Whether documents are done in Python before numba is imported."""
     if len(documents) >= MANY_ROWS:
         return False
     size = _BYTES_OF_TOKEN * len(documents.ids) if isinstance(documents, TokenSequences) else sum(map(len, documents))
     return size < MUCH_TEXT
-
-
-MANY_ROWS, MUCH_TEXT = 1024, 300_000
-_BYTES_OF_TOKEN = 5
 
 
 class _Codes(dict[str, int]):
@@ -147,13 +148,14 @@ def hashed_tokens(texts: Sequence[str]) -> HashedTokens:
         (text if as_it_is else "".join([f"{token}\n" for token in _find_tokens(normalise(text))])).encode()
         for text, as_it_is in zip(texts, plain, strict=True)
     ]
-    starts = np.zeros(len(forms) + 1, dtype=np.int64)
-    np.cumsum([len(form) for form in forms], out=starts[1:])
-    return HashedTokens(*find_tokens(np.frombuffer(b"".join(forms), dtype=np.uint8), starts, np.array(plain, bool)))
+    lengths = np.array([len(form) for form in forms], dtype=np.int64)
+    starts = np.r_[0, np.cumsum(lengths)]
+    utf8 = np.frombuffer(b"".join(forms), dtype=np.uint8)
+    return HashedTokens(*find_tokens(utf8, starts, np.array(plain, dtype=bool), lengths.max(initial=0)))
 
 
 def _tokenise_compiled(texts: Sequence[str]) -> TokenSequences:
-    from multidomain.kernels.tokens import number_tokens
+    from multidomain.kernels.token_ids import number_tokens
 
     def numbered(rows: slice) -> tuple[np.ndarray, ...]:
         found = hashed_tokens(texts[rows])

@@ -12,16 +12,19 @@ from multidomain.kernels.compiled import compiled
 from multidomain.kernels.hashing import BASE, mixed
 
 _LINE_BREAK, _BLANK, _DOUBLE, _SINGLE, _DASH = (ord(sign) for sign in "\n \"'-")
-_COMMA, _POINT = ord(","), ord(".")
 _A, _B, _C, _D, _E, _G, _I, _L, _M, _N, _O, _R, _S, _T, _V, _W = (ord(letter) for letter in "abcdegilmnorstvw")
 _ZERO = np.uint64(0)
 
-_LETTER, _DIGIT, _MARK = 1, 2, 4
-_WORD = _LETTER | _DIGIT
+_WORD, _DIGIT, _MARK, _JOINS = 1, 2, 4, 8
+_TOKEN = _WORD | _MARK
 _KIND = np.zeros(256, dtype=np.uint8)
-_KIND[[ord(sign) for sign in "abcdefghijklmnopqrstuvwxyz"]] = _LETTER
-_KIND[[ord(sign) for sign in "0123456789"]] = _DIGIT
+_KIND[[ord(sign) for sign in "abcdefghijklmnopqrstuvwxyz"]] = _WORD
+_KIND[[ord(sign) for sign in "0123456789"]] = _WORD | _DIGIT
 _KIND[[ord(sign) for sign in "!?"]] = _MARK
+_KIND[[ord(sign) for sign in "',."]] = _JOINS
+
+_SPLIT_SIZE = np.zeros(256, dtype=np.uint8)  # of the words that treebanks split, or of their first halves
+_SPLIT_SIZE[[ord(first) for first in "cgwlt"]] = 6, 3, 3, 3, 1
 
 _SPELLED = np.arange(256, dtype=np.uint8)
 _SPELLED[ord("A") : ord("Z") + 1] += 32
@@ -87,7 +90,7 @@ def _join_clitics(text: np.ndarray, end: int) -> int:
 
 
 @compiled
-def _second_half(text: np.ndarray, start: int, end: int, length: int) -> int:
+def _second_half(text: np.ndarray, start: int, end: int, length: int, is_inside: bool) -> int:
     """Return where gon na, got ta, wan na, gim me, lem me, 't is or 't was ends whose first half ends here, else 0."""
     if end + 2 >= length or text[end] != _BLANK:
         return 0
@@ -101,7 +104,7 @@ def _second_half(text: np.ndarray, start: int, end: int, length: int) -> int:
             fits = a == _M and c == _E and ((x == _G and y == _I) or (x == _L and y == _E))
         else:
             fits = a == _T and c == _A and x == _G and y == _O and z == _T
-    elif text[start] == _T:
+    elif end - start == 1 and not is_inside and text[start] == _T:
         fits = start > 0 and text[start - 1] == _SINGLE and (start == 1 or _KIND[text[start - 2]] & _WORD == 0)
         if a == _W and c == _A:
             fits = fits and after < length and text[after] == _S
@@ -114,9 +117,10 @@ def _second_half(text: np.ndarray, start: int, end: int, length: int) -> int:
 
 
 @compiled
-def _is_cannot(text: np.ndarray, start: int) -> bool:
+def _is_cannot(text: np.ndarray, start: int, end: int) -> bool:
     return (
-        text[start] == _C
+        end - start == 6
+        and text[start] == _C
         and text[start + 1] == _A
         and text[start + 2] == _N
         and text[start + 3] == _N
@@ -132,8 +136,8 @@ def _goes_on(text: np.ndarray, at: int, length: int) -> bool:
         return False
     sign, after = text[at], _KIND[text[at + 1]]
     if sign == _SINGLE:
-        return after & _WORD != 0
-    return (sign == _COMMA or sign == _POINT) and after == _DIGIT and _KIND[text[at - 1]] == _DIGIT
+        return after & _KIND[text[at - 1]] & _WORD != 0
+    return _KIND[sign] == _JOINS and after & _KIND[text[at - 1]] & _DIGIT != 0
 
 
 @compiled
@@ -146,54 +150,68 @@ def _write(text: np.ndarray, start: int, end: int, out: np.ndarray, n: int, code
 
 
 @compiled
-def _scan_word(
-    text: np.ndarray, i: int, length: int, out: np.ndarray, n: int, hashes: np.ndarray, found: int
+def _rest_of_word(
+    text: np.ndarray,
+    start: int,
+    i: int,
+    length: int,
+    out: np.ndarray,
+    n: int,
+    hashes: np.ndarray,
+    found: int,
+    code: np.uint64,
 ) -> tuple[int, int, int, np.uint64]:
-    """Write the word that begins here; return the place after it, bytes and whole tokens written, and its code."""
-    code, is_inside = _ZERO, False
+    """Write what follows the letters and digits that a word begins with, if it goes on or is split.
+
+    Returns
+    -------
+    The place after the word, the bytes and whole tokens written, and the code of the last one.
+    """
+    before, is_inside = _ZERO, False
     while True:
-        start, before = i, code
-        while i < length and _KIND[text[i]] & _WORD:
-            out[n] = text[i]
-            code = code * BASE + np.uint64(text[i])
-            n += 1
-            i += 1
-        size = i - start
-        if size == 6 and _is_cannot(text, start):
+        if _is_cannot(text, start, i):
             hashes[found] = _mixed(_write(text, start, start + 3, out, n - 6, before))
             found += 1
             out[n - 3] = _LINE_BREAK
             code = _write(text, start + 3, i, out, n - 2, _ZERO)
             n += 1
-        elif size == 3 or (size == 1 and not is_inside):
-            after = _second_half(text, start, i, length)
-            if after:
-                code = _write(text, i + 1, after, out, n, code)
-                n += after - i - 1
-                i = after
+        after = _second_half(text, start, i, length, is_inside)
+        if after:
+            code = _write(text, i + 1, after, out, n, code)
+            n += after - i - 1
+            i = after
         if not _goes_on(text, i, length):
             return i, n, found, code
-        code = _write(text, i, i + 1, out, n, code)
+        before = _write(text, i, i + 1, out, n, code)
         n += 1
         i += 1
-        is_inside = True
+        start, is_inside = i, True
+        while _KIND[text[i]] & _WORD:
+            i += 1
+        code = _write(text, start, i, out, n, before)
+        n += i - start
 
 
 @compiled
 def _scan(text: np.ndarray, length: int, out: np.ndarray, n: int, hashes: np.ndarray, found: int) -> tuple[int, int]:
     """Write the tokens of a normalised text, each with a line break; return the bytes and tokens written so far."""
+    text[length] = 0  # so that every word ends before it
     i = 0
     while i < length:
         kind = _KIND[text[i]]
-        if kind == 0:
+        if kind & _TOKEN == 0:
             i += 1
             continue
-        if kind == _MARK:
-            code = _write(text, i, i + 1, out, n, _ZERO)
+        start, code = i, _ZERO
+        while True:
+            out[n] = text[i]
+            code = code * BASE + np.uint64(text[i])
             n += 1
             i += 1
-        else:
-            i, n, found, code = _scan_word(text, i, length, out, n, hashes, found)
+            if not (_KIND[text[i]] & kind & _WORD):
+                break
+        if _KIND[text[i]] & _JOINS or _SPLIT_SIZE[text[start]] == i - start:
+            i, n, found, code = _rest_of_word(text, start, i, length, out, n, hashes, found, code)
         out[n] = _LINE_BREAK
         n += 1
         hashes[found] = _mixed(code)
@@ -222,7 +240,7 @@ def _copy(
 
 @compiled
 def find_tokens(
-    text: np.ndarray, starts: np.ndarray, is_plain: np.ndarray
+    text: np.ndarray, starts: np.ndarray, is_plain: np.ndarray, longest: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the tokens of texts.
 
@@ -232,6 +250,8 @@ def find_tokens(
         All texts in UTF-8, one after another: plain ones as they are, of others the tokens, each with a line break.
     starts : ndarray of int64, shape (texts + 1,)
         Where each text begins, and the last one ends.
+    longest
+        Bytes of the longest text.
 
     Returns
     -------
@@ -244,8 +264,8 @@ def find_tokens(
     out = np.empty(2 * len(text), dtype=np.uint8)
     hashes = np.empty(len(text), dtype=np.uint64)
     offsets = np.zeros(len(starts), dtype=np.int64)
-    normalised = np.empty(max(0, np.diff(starts).max()) if len(starts) > 1 else 0, dtype=np.uint8)
-    n = found = 0
+    normalised = np.empty(longest + 1, dtype=np.uint8)
+    n = found = np.int64(0)  # not a literal: all calls have the same types
     for row in range(len(starts) - 1):
         start, end = starts[row], starts[row + 1]
         if is_plain[row]:
@@ -255,59 +275,3 @@ def find_tokens(
             n, found = _copy(text, start, end, out, n, hashes, found)
         offsets[row + 1] = found
     return out[:n].copy(), hashes[:found].copy(), offsets
-
-
-@compiled
-def _is_same(words: np.ndarray, word: int, utf8: np.ndarray, start: int) -> bool:
-    """Whether two words with their line breaks have the same bytes."""
-    k = 0
-    while words[word + k] == utf8[start + k]:
-        if utf8[start + k] == _LINE_BREAK:
-            return True
-        k += 1
-    return False
-
-
-@compiled
-def _larger(slots: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """Return a hash table of twice the size, with the same entries."""
-    larger = np.full(2 * len(slots), -1, dtype=np.int32)
-    for entry in slots:
-        if entry >= 0:
-            at = np.int64(hashes[entry]) & (len(larger) - 1)
-            while larger[at] >= 0:
-                at = (at + 1) & (len(larger) - 1)
-            larger[at] = entry
-    return larger
-
-
-@compiled
-def number_tokens(utf8: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the id of each token, in order of first occurrence, and the distinct tokens and hashes in this order.
-
-    Tokens are compared by their bytes: those that share a hash get ids of their own.
-    """
-    slots = np.full(1 << 12, -1, dtype=np.int32)
-    ids = np.empty(len(hashes), dtype=np.int32)
-    words, starts, own_hashes = np.empty_like(utf8), np.empty(len(hashes) + 1, dtype=np.int64), np.empty_like(hashes)
-    n = start = starts[0] = 0
-    for token in range(len(hashes)):
-        at = np.int64(hashes[token]) & (len(slots) - 1)
-        while slots[at] >= 0 and not (
-            own_hashes[slots[at]] == hashes[token] and _is_same(words, starts[slots[at]], utf8, start)
-        ):
-            at = (at + 1) & (len(slots) - 1)
-        end = start + 1
-        while utf8[end - 1] != _LINE_BREAK:
-            end += 1
-        if slots[at] < 0:
-            words[starts[n] : starts[n] + end - start] = utf8[start:end]
-            starts[n + 1] = starts[n] + end - start
-            own_hashes[n] = hashes[token]
-            slots[at] = n
-            n += 1
-        ids[token] = slots[at]
-        start = end
-        if 2 * n > len(slots):
-            slots = _larger(slots, own_hashes)
-    return ids, words[: starts[n]].copy(), own_hashes[:n].copy()
