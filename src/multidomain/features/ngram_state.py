@@ -32,6 +32,7 @@ class NgramState(BaseModel):
     weighting: Weighting
     max_features: int = Field(ge=1)
     ngram_range: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(le=LONGEST_NGRAM)]]
+    min_df: int = Field(1, ge=1)
     n_inputs: int = Field(ge=1, lt=2**40)
     vocabulary: list[str] | None = None
     token_rules: str | None = None

@@ -44,6 +44,8 @@ class NgramFeaturizer(Featurizer):
         Keep the most frequent n-grams, at most this many; ties are broken alphabetically.
     ngram_range : (int, int), default=(1, 2)
         Shortest and longest n-gram, in tokens.
+    min_df : int, default=1
+        Drop n-grams of fewer documents.
 
     Attributes
     ----------
@@ -70,6 +72,7 @@ class NgramFeaturizer(Featurizer):
         weighting: Weighting = "counts",
         max_features: int = 5000,
         ngram_range: tuple[int, int] = (1, 2),
+        min_df: int = 1,
     ) -> None:
         shortest, longest = ngram_range
         problems = []
@@ -77,6 +80,8 @@ class NgramFeaturizer(Featurizer):
             problems.append(f"Unknown weighting '{weighting}'.{did_you_mean(weighting, get_args(Weighting))}")
         if max_features < 1:
             problems.append(f"max_features must be at least 1, got {max_features}.")
+        if min_df < 1:
+            problems.append(f"min_df must be at least 1, got {min_df}.")
         if not 1 <= shortest <= longest <= LONGEST_NGRAM:
             problems.append(
                 f"ngram_range must be (shortest, longest), from 1 to {LONGEST_NGRAM}, got {tuple(ngram_range)}."
@@ -86,6 +91,7 @@ class NgramFeaturizer(Featurizer):
         self.weighting = weighting
         self.max_features = max_features
         self.ngram_range = (shortest, longest)
+        self.min_df = min_df
         self.vocabulary: Vocabulary | None = None
         self._table: NgramTable | None = None
         self._idf: NDArray[np.float32] | None = None
@@ -117,11 +123,12 @@ class NgramFeaturizer(Featurizer):
                 "Use {weighting=counts} or {weighting=tfidf}.",
             )
         else:
-            vocabulary, hashes = frequent_ngrams(documents, self.ngram_range, self.max_features)
+            vocabulary, hashes = frequent_ngrams(documents, self.ngram_range, self.max_features, self.min_df)
             if not len(vocabulary):
+                rare = f", or none is in {self.min_df:,} of them" if self.min_df > 1 else ""
                 raise DataError(
                     f"No n-gram found in {counted(len(documents), 'text')}: they are empty, hold only punctuation, "
-                    f"or are shorter than {counted(self.ngram_range[0], 'token')}.",
+                    f"or are shorter than {counted(self.ngram_range[0], 'token')}{rare}.",
                     "Check the text column ({text_column=NAME}).",
                 )
             self._set_columns(len(vocabulary), vocabulary, hashes)
@@ -156,6 +163,7 @@ class NgramFeaturizer(Featurizer):
             "weighting": self.weighting,
             "max_features": self.max_features,
             "ngram_range": list(self.ngram_range),
+            "min_df": self.min_df,
             "n_inputs": self.n_inputs,
             "token_rules": None if self.vocabulary is None else RULES,
         }
@@ -167,7 +175,7 @@ class NgramFeaturizer(Featurizer):
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         state = NgramState.model_validate(settings)
-        features = cls(state.weighting, state.max_features, state.ngram_range)
+        features = cls(state.weighting, state.max_features, state.ngram_range, state.min_df)
         widths = {"n_inputs": state.n_inputs}
         vocabulary, hashes = read_vocabulary(state, arrays)
         if vocabulary is not None and hashes is not None:

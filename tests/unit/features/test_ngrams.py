@@ -65,6 +65,16 @@ def test_counts_equal_scikit_learn_without_unigrams() -> None:
     assert_array_equal(features.transform(TEXTS).toarray(), reference.fit_transform(TEXTS).toarray())
 
 
+def test_rare_ngrams_are_dropped_before_the_most_frequent_are_kept() -> None:
+    features = NgramFeaturizer(max_features=3, ngram_range=(1, 1), min_df=2).fit(["b b b b", "a c", "a d c", "d", "c"])
+    assert features.vocabulary == ["c", "a", "d"]
+    assert NgramFeaturizer.from_state(*features.to_state()).min_df == 2
+    with pytest.raises(
+        DataError, match=r"No n-gram found in 2 texts: .* shorter than 1 token, or none is in 2 of them\."
+    ):
+        NgramFeaturizer(min_df=2).fit(["a", "b"])
+
+
 def test_tfidf_equals_scikit_learn() -> None:
     features = NgramFeaturizer("tfidf", max_features=12).fit(TEXTS)
     reference = TfidfVectorizer(
@@ -264,10 +274,10 @@ def test_use_before_fit() -> None:
 
 def test_every_bad_setting_is_reported_at_once() -> None:
     with pytest.raises(ConfigError) as error:
-        NgramFeaturizer("tf-idf", max_features=0, ngram_range=(2, 1))  # type: ignore[arg-type]
+        NgramFeaturizer("tf-idf", max_features=0, ngram_range=(2, 1), min_df=0)  # type: ignore[arg-type]
     assert str(error.value) == (
         "Unknown weighting 'tf-idf'. Did you mean 'tfidf'? Valid: 'counts', 'tfidf', 'raw'. "
-        "max_features must be at least 1, got 0. "
+        "max_features must be at least 1, got 0. min_df must be at least 1, got 0. "
         "ngram_range must be (shortest, longest), from 1 to 1000, got (2, 1)."
     )
 
