@@ -59,8 +59,6 @@ def read_vocabulary(
         if state.vocabulary is None:
             return None, None
         vocabulary = Vocabulary.of(state.vocabulary)
-        if len(vocabulary) != len(state.vocabulary):
-            raise ValueError("an n-gram has a line break")
         return vocabulary, hashes_of(vocabulary, state.ngram_range[1])
     check_rules(state.token_rules)
     utf8, hashes = arrays["vocabulary"], arrays["hashes"]

@@ -24,7 +24,7 @@ class Vocabulary(Sequence[str]):
     Raises
     ------
     ValueError
-        The last string has no line break.
+        A string has a line break, or the last one is not followed by any.
 
     Examples
     --------
@@ -41,7 +41,11 @@ class Vocabulary(Sequence[str]):
     @classmethod
     def of(cls, strings: Iterable[str]) -> Self:
         """Return strings as a vocabulary."""
-        return cls(np.frombuffer(bytearray("".join([f"{string}\n" for string in strings]), "utf-8"), dtype=np.uint8))
+        lines = [f"{string}\n" for string in strings]
+        vocabulary = cls(np.frombuffer(bytearray("".join(lines), "utf-8"), dtype=np.uint8))
+        if len(vocabulary) != len(lines):
+            raise ValueError("a string has a line break")
+        return vocabulary
 
     @classmethod
     def joined(cls, vocabularies: Iterable[Sequence[str]]) -> Self:

@@ -253,7 +253,7 @@ def test_states_of_earlier_versions_are_read() -> None:
     assert_array_equal(copy.transform(NEW_TEXTS).toarray(), features.transform(NEW_TEXTS).toarray())
     assert_array_equal(stored(copy)[1]["hashes"], arrays["hashes"])
     for ngrams, said in [
-        (["good\nbook"], "an n-gram has a line break"),
+        (["good\nbook"], "a string has a line break"),
         (["good  book"], "an n-gram has an empty token"),
         (["good", "good"], "two n-grams are the same"),
         (["a b c d"], "an n-gram has 4 tokens, and the longest may have 3"),
