@@ -26,7 +26,8 @@ def threads() -> int:
 
 def chunks(rows: int) -> list[slice]:
     """Return the rows in parts that fit into memory and keep all threads busy."""
-    size = max(1, min(_MOST_ROWS, -(-rows // threads())))
+    parts = 1 if threads() == 1 else 4 * threads()  # while one thread runs Python, the others run compiled code
+    size = max(1, min(_MOST_ROWS, -(-rows // parts)))
     return [slice(start, min(rows, start + size)) for start in range(0, rows, size)] or [slice(0, 0)]
 
 

@@ -112,11 +112,11 @@ def _decode(entity: re.Match[str]) -> str:
 
 def is_plain(text: str) -> bool:
     """Whether a text is ASCII without HTML, so that `normalise` only changes quotes, blanks and split words."""
-    return (
-        text.isascii()
-        and not ("&" in text and _ENTITY.search(text))
-        and not ("<" in text and _TAG.search(text.lower().replace("_", " ")))
-    )
+    if not text.isascii():
+        return False
+    if "&" in text and _ENTITY.search(text):
+        return False
+    return "<" not in text or not _TAG.search(text.lower().replace("_", " "))
 
 
 def check_rules(name: str) -> None:

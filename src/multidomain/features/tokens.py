@@ -104,7 +104,7 @@ def checked_texts(documents: Any) -> list[str]:
     if isinstance(documents, str):
         raise DataError("Expected a list of texts, got a single text.", "Put it into a list.")
     texts = list(documents)
-    for row, text in enumerate(texts):
+    for row, text in enumerate(texts if set(map(type, texts)) != {str} else ()):
         if not isinstance(text, str):
             raise DataError(
                 f"Expected texts; row {row} (counted from 0) is of type {type(text).__name__}.",
@@ -145,10 +145,10 @@ def hashed_tokens(texts: Sequence[str]) -> HashedTokens:
     plain = [is_plain(text) for text in texts]
     # Of the few others the compiled code gets the tokens, each with a line break.
     forms = [
-        (text if as_it_is else "".join([f"{token}\n" for token in _find_tokens(normalise(text))])).encode()
+        text.encode() if as_it_is else "".join([f"{token}\n" for token in _find_tokens(normalise(text))]).encode()
         for text, as_it_is in zip(texts, plain, strict=True)
     ]
-    lengths = np.array([len(form) for form in forms], dtype=np.int64)
+    lengths = np.fromiter(map(len, forms), dtype=np.int64, count=len(forms))
     starts = np.r_[0, np.cumsum(lengths)]
     utf8 = np.frombuffer(b"".join(forms), dtype=np.uint8)
     return HashedTokens(*find_tokens(utf8, starts, np.array(plain, dtype=bool), lengths.max(initial=0)))
