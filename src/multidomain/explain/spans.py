@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from multidomain.features.tokens import TOKEN_PATTERN, normalise
+from multidomain.features.token_rules import TOKEN_PATTERN, normalise
+from multidomain.features.vocabulary import Vocabulary
 
 Span: TypeAlias = tuple[int, int]
 """Start and end, in characters of the text as Python counts them (code points)."""
@@ -60,8 +61,9 @@ def without_word(text: str, span: Span, stand_in: str) -> str:
 
 def unknown_word(vocabulary: Sequence[str]) -> str:
     """Return a word that is part of no n-gram; too long to be the name of an entity, should it follow a ``&``."""
+    text = vocabulary.text if isinstance(vocabulary, Vocabulary) else "\n".join(vocabulary)
     word = "somethingelse"
-    while any(word in ngram for ngram in vocabulary):
+    while word in text:
         word += "x"
     return word
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -32,7 +32,7 @@ class Featurizer(ABC):
     ----------
     n_inputs : int
         Width of a row; 0 before `fit`.
-    vocabulary : list of str or None
+    vocabulary : sequence of str or None
         What each column stands for; None if that is not known.
     """
 
@@ -41,7 +41,7 @@ class Featurizer(ABC):
     defaults: ClassVar[Mapping[str, Any]] = {}  # of settings that stand at None, unless the method has its own
 
     n_inputs: int = 0
-    vocabulary: list[str] | None = None
+    vocabulary: Sequence[str] | None = None
 
     @classmethod
     @abstractmethod

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from multidomain.errors import ConfigError
 from multidomain.features.base import Featurizer, State, as_documents, register, restored, stored
+from multidomain.features.vocabulary import Vocabulary
 from multidomain.settings import Settings
 
 
@@ -35,7 +36,7 @@ class ConcatFeaturizer(Featurizer):
     ----------
     starts : tuple of int
         First column of each given part; duplicates share it.
-    vocabulary : list of str or None
+    vocabulary : sequence of str or None
         The n-gram of each column; None if a part reads vectors.
     """
 
@@ -54,8 +55,8 @@ class ConcatFeaturizer(Featurizer):
                 self.n_inputs += part.n_inputs
             starts.append(start_of[key])
         self.starts = tuple(starts)
-        vocabularies = [part.vocabulary for part in self.parts]
-        self.vocabulary = None if None in vocabularies else [word for words in vocabularies for word in words or []]
+        vocabularies = [part.vocabulary for part in self.parts if part.vocabulary is not None]
+        self.vocabulary = Vocabulary.joined(vocabularies) if len(vocabularies) == len(self.parts) else None
 
     @classmethod
     def from_settings(cls, settings: Any) -> Self:

@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self, TypeAlias, get_args
+from typing import Any, ClassVar, Self, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, model_validator
 
 from multidomain.errors import ConfigError, DataError, ModelError, counted, did_you_mean
 from multidomain.features.base import Featurizer, State, register
-from multidomain.features.ngram_index import NgramIndex, frequent_ngrams
+from multidomain.features.ngram_counts import frequent_ngrams
+from multidomain.features.ngram_state import NgramState, read_vocabulary, stored_vocabulary
+from multidomain.features.ngram_table import NgramTable, with_tfidf
 from multidomain.features.settings import LONGEST_NGRAM, NgramSettings, Weighting
-from multidomain.features.tokens import TokenSequences, tokenise
-
-
-class _State(BaseModel):
-    """The settings of a fitted featurizer, as a saved model holds them."""
-
-    weighting: Weighting
-    max_features: int = Field(ge=1)
-    ngram_range: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(le=LONGEST_NGRAM)]]
-    n_inputs: int = Field(ge=1, lt=2**40)
-    vocabulary: list[str] | None
-
-    @model_validator(mode="after")
-    def _no_longer_ngrams(self) -> Self:
-        longest = max((ngram.count(" ") for ngram in self.vocabulary or ()), default=0) + 1
-        if longest > self.ngram_range[1]:
-            raise ValueError(f"an n-gram has {longest} tokens, and ngram_range is {self.ngram_range}")
-        return self
-
+from multidomain.features.token_rules import RULES
+from multidomain.features.tokens import TokenSequences, checked_texts, tokenise
+from multidomain.features.vocabulary import Vocabulary
 
 Documents: TypeAlias = Sequence[str] | NDArray[Any] | TokenSequences | sp.spmatrix | sp.sparray
 
@@ -59,12 +44,14 @@ class NgramFeaturizer(Featurizer):
         Keep the most frequent n-grams, at most this many; ties are broken alphabetically.
     ngram_range : (int, int), default=(1, 2)
         Shortest and longest n-gram, in tokens.
+    min_df : int, default=1
+        Drop n-grams of fewer documents.
 
     Attributes
     ----------
     n_inputs : int
         Width of a row; 0 before `fit`.
-    vocabulary : list of str or None
+    vocabulary : sequence of str or None
         The n-gram of each column, most frequent first; None for vectors.
 
     Examples
@@ -85,6 +72,7 @@ class NgramFeaturizer(Featurizer):
         weighting: Weighting = "counts",
         max_features: int = 5000,
         ngram_range: tuple[int, int] = (1, 2),
+        min_df: int = 1,
     ) -> None:
         shortest, longest = ngram_range
         problems = []
@@ -92,6 +80,8 @@ class NgramFeaturizer(Featurizer):
             problems.append(f"Unknown weighting '{weighting}'.{did_you_mean(weighting, get_args(Weighting))}")
         if max_features < 1:
             problems.append(f"max_features must be at least 1, got {max_features}.")
+        if min_df < 1:
+            problems.append(f"min_df must be at least 1, got {min_df}.")
         if not 1 <= shortest <= longest <= LONGEST_NGRAM:
             problems.append(
                 f"ngram_range must be (shortest, longest), from 1 to {LONGEST_NGRAM}, got {tuple(ngram_range)}."
@@ -101,7 +91,9 @@ class NgramFeaturizer(Featurizer):
         self.weighting = weighting
         self.max_features = max_features
         self.ngram_range = (shortest, longest)
-        self._index = NgramIndex([])
+        self.min_df = min_df
+        self.vocabulary: Vocabulary | None = None
+        self._table: NgramTable | None = None
         self._idf: NDArray[np.float32] | None = None
 
     @classmethod
@@ -122,7 +114,7 @@ class NgramFeaturizer(Featurizer):
         """
         documents = tokenise(documents)
         if not isinstance(documents, TokenSequences):
-            self._set_columns(None, documents.shape[1])
+            self._set_columns(documents.shape[1])
             if self.n_inputs == 0:
                 raise DataError("Expected vectors with at least 1 column, got 0 columns.")
         elif self.weighting == "raw":
@@ -131,14 +123,15 @@ class NgramFeaturizer(Featurizer):
                 "Use {weighting=counts} or {weighting=tfidf}.",
             )
         else:
-            vocabulary = frequent_ngrams(documents, self.ngram_range, self.max_features)
-            if not vocabulary:
+            vocabulary, hashes = frequent_ngrams(documents, self.ngram_range, self.max_features, self.min_df)
+            if not len(vocabulary):
+                rare = f", or none is in {self.min_df:,} of them" if self.min_df > 1 else ""
                 raise DataError(
                     f"No n-gram found in {counted(len(documents), 'text')}: they are empty, hold only punctuation, "
-                    f"or are shorter than {counted(self.ngram_range[0], 'token')}.",
+                    f"or are shorter than {counted(self.ngram_range[0], 'token')}{rare}.",
                     "Check the text column ({text_column=NAME}).",
                 )
-            self._set_columns(vocabulary, len(vocabulary))
+            self._set_columns(len(vocabulary), vocabulary, hashes)
         if self.weighting == "tfidf":
             counts = self._rows(documents)
             document_frequency = np.bincount(counts.indices, minlength=self.n_inputs)
@@ -162,13 +155,7 @@ class NgramFeaturizer(Featurizer):
             float32, indices sorted, no zeros stored. A document without known n-grams is an empty row.
         """
         self._check_fitted()
-        rows = self._rows(tokenise(documents))
-        if self._idf is not None:
-            weights = (1 + np.log(rows.data)) * self._idf[rows.indices]
-            row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-            lengths = np.sqrt(np.bincount(row_of, weights=np.square(weights), minlength=rows.shape[0]))
-            rows.data = (weights / lengths[row_of]).astype(np.float32)
-        return rows
+        return self._rows(documents, self._idf)
 
     def to_state(self) -> State:
         self._check_fitted()
@@ -176,33 +163,42 @@ class NgramFeaturizer(Featurizer):
             "weighting": self.weighting,
             "max_features": self.max_features,
             "ngram_range": list(self.ngram_range),
+            "min_df": self.min_df,
             "n_inputs": self.n_inputs,
-            "vocabulary": self.vocabulary,
+            "token_rules": None if self.vocabulary is None else RULES,
         }
-        return settings, {} if self._idf is None else {"idf": self._idf}
+        arrays = {} if self._idf is None else {"idf": self._idf}
+        if self.vocabulary is not None and self._table is not None:
+            arrays |= stored_vocabulary(self.vocabulary, self._table)
+        return settings, arrays
 
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        state = _State.model_validate(settings)
-        features = cls(state.weighting, state.max_features, state.ngram_range)
-        features._set_columns(state.vocabulary, state.n_inputs)
-        widths = {"n_inputs": features.n_inputs}
-        if features.vocabulary is not None:
-            widths["vocabulary"] = len(set(features.vocabulary))
-        if features.weighting == "tfidf":
-            features._idf = np.asarray(arrays["idf"], dtype=np.float32)
-            widths["idf"] = features._idf.size if features._idf.ndim == 1 else -1
+        state = NgramState.model_validate(settings)
+        features = cls(state.weighting, state.max_features, state.ngram_range, state.min_df)
+        widths = {"n_inputs": state.n_inputs}
+        vocabulary, hashes = read_vocabulary(state, arrays)
+        if vocabulary is not None and hashes is not None:
+            widths |= {"vocabulary": len(vocabulary), "hashes": len(hashes)}
+        idf = None
+        if state.weighting == "tfidf":
+            idf = np.asarray(arrays["idf"], dtype=np.float32)
+            widths["idf"] = idf.size if idf.ndim == 1 else -1
         if len(set(widths.values())) > 1:
             raise ModelError(
                 f"The saved features contradict themselves: the widths {widths} should be equal.",
                 "The model was altered or damaged; save it again.",
             )
+        features._set_columns(state.n_inputs, vocabulary, hashes)
+        features._idf = idf
         return features
 
-    def _set_columns(self, vocabulary: list[str] | None, n_inputs: int) -> None:
-        self.vocabulary = vocabulary
+    def _set_columns(
+        self, n_inputs: int, vocabulary: Vocabulary | None = None, hashes: np.ndarray | None = None
+    ) -> None:
         self.n_inputs = n_inputs
-        self._index = NgramIndex(vocabulary or [])
+        self.vocabulary = vocabulary
+        self._table = None if hashes is None else NgramTable(hashes, self.ngram_range[1])
         self._idf = None
 
     def _check_fitted(self) -> None:
@@ -211,15 +207,19 @@ class NgramFeaturizer(Featurizer):
 
             raise NotFittedError("NgramFeaturizer is not fitted: call fit() first.")
 
-    def _rows(self, documents: TokenSequences | sp.spmatrix | sp.sparray) -> sp.csr_matrix:
-        """Return counts of texts, or validated values of vectors, in canonical form."""
-        if isinstance(documents, TokenSequences):
-            if self.vocabulary is None:
-                raise DataError(
-                    f"Expected vectors of {counted(self.n_inputs, 'column')}, as in training; got texts.",
-                    "Give a sparse matrix, or train on texts.",
-                )
-            return self._index.counts(documents)
+    def _rows(self, documents: Documents, idf: NDArray[np.float32] | None = None) -> sp.csr_matrix:
+        """Return counts of texts, or validated values of vectors, in canonical form; or their tf-idf."""
+        if sp.issparse(documents):
+            rows = self._rows_of_vectors(documents)
+            return rows if idf is None else with_tfidf(rows, idf)
+        if self._table is None:
+            raise DataError(
+                f"Expected vectors of {counted(self.n_inputs, 'column')}, as in training; got texts.",
+                "Give a sparse matrix, or train on texts.",
+            )
+        return self._table.rows(documents if isinstance(documents, TokenSequences) else checked_texts(documents), idf)
+
+    def _rows_of_vectors(self, documents: Any) -> sp.csr_matrix:
         if self.vocabulary is not None:
             raise DataError(
                 f"Expected texts, as in training; got vectors of {counted(documents.shape[1], 'column')}.",

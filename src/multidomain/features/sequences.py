@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from multidomain.errors import ConfigError, DataError, counted
 from multidomain.features.base import Featurizer, State, register
 from multidomain.features.settings import SequenceSettings
+from multidomain.features.token_rules import RULES, check_rules
 from multidomain.features.tokens import TokenSequences, tokenise
 from multidomain.features.word_vectors import word_vectors
 
@@ -28,6 +29,7 @@ class _State(BaseModel):
     min_count: int
     max_length: int | None = Field(ge=1, lt=2**31)
     vocabulary: list[str] = Field(min_length=1)
+    token_rules: str = RULES
 
 
 @register("sequences")
@@ -137,11 +139,12 @@ class SequenceFeaturizer(Featurizer):
 
     def to_state(self) -> State:
         names = ("max_words", "min_count", "max_length", "vocabulary")
-        return {name: getattr(self, name) for name in names}, {}
+        return {name: getattr(self, name) for name in names} | {"token_rules": RULES}, {}
 
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         state = _State.model_validate(settings)
+        check_rules(state.token_rules)
         sequences = cls(state.max_words, state.min_count, state.max_length)
         sequences._set_vocabulary(state.vocabulary)
         return sequences

@@ -1,117 +1,28 @@
-"""Text normalisation: a raw text and its treebank-tokenised copy give the same tokens (decision 6)."""
+"""Documents as tokens."""
 
 from __future__ import annotations
 
-import html
 import re
-import unicodedata
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from multidomain.errors import DataError
+from multidomain.features.token_rules import TOKEN_PATTERN, is_plain, normalise
+from multidomain.features.vocabulary import Vocabulary, ranges
+from multidomain.threads import chunks, map_in_threads
 
+# Importing numba and loading compiled code take 0.7 s of CPU time: some 3 million characters in Python. A file is
+# predicted in chunks, and compiled code pays from the second one on.
+MANY_ROWS, MUCH_TEXT = 2048, 1_000_000
+_BYTES_OF_TOKEN = 5
 
-def _combining_marks() -> str:
-    """Return the combining marks of the Basic Multilingual Plane as the body of a character class."""
-    codes = [c for c in range(0x300, 0x10000) if unicodedata.category(chr(c)).startswith("M")]
-    runs = [list(run) for _, run in groupby(enumerate(codes), key=lambda pair: pair[1] - pair[0])]
-    return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
-
-
-# Python's \w excludes combining marks, without which words of Hindi, Thai or pointed Hebrew fall apart; the
-# last two are the joiners that Persian and Indic scripts use inside words.
-_WORD = rf"[\w{_combining_marks()}\u200c\u200d]+"
-
-TOKEN_PATTERN = rf"{_WORD}(?:[',.](?:(?<=')|(?<=\d[,.])(?=\d)){_WORD})*|[!?]"
-"""What counts as a token of a text that `normalise` returned: a word, a number, ``!`` or ``?``.
-
-- Apostrophes stay inside words: ``don't`` is the token that carries the negation.
-- Hyphens split. Some write ``well-written``, others ``well written``: so they share their counts, and the
-  bigram keeps the compound. Nor does a dash set without blanks glue two words together.
-- Points and commas stay between digits: ``1.5 stars`` must not count as ``5 stars``.
-- All other punctuation is dropped; ``!`` and ``?`` carry sentiment.
-"""
-
-_CHARACTERS = str.maketrans(
-    dict.fromkeys("´‘’‛′ʼ", "'")
-    | dict.fromkeys("“”„‟″«»", '"')
-    | dict.fromkeys("™℠", " ")  # NFKC would append them to the preceding word
-)
-_ENTITY = re.compile(r"& ?(#?\w{2,8}) ?;")
-_TAG = re.compile(r"< ?/? ?(?:br|p|i|b|u|em|strong|li|ul|div|span|a)(?: ?/?| [a-z]+ ?=[^<>]*) ?>")
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")  # kana and Han
-_BRACKET = re.compile(r"-[lr][rsc]b-")
-# Not before another quote: in "the 's' key" the s is quoted.
-_CLITIC = re.compile(r" (?=n't\b|'(?:s|m|d|re|ve|ll)\b(?!'))")
-# Treebank tokenisers split these words in two. People also write "can not", so there we normalise to the
-# split form; nobody writes the other split forms.
-_CUT_WORDS = [
-    (found, re.compile(rf"(?<!\w){found}\b"), wanted)
-    for found, wanted in {
-        "cannot": "can not",
-        "gon na": "gonna",
-        "got ta": "gotta",
-        "wan na": "wanna",
-        "gim me": "gimme",
-        "lem me": "lemme",
-        "'t is": "'tis",
-        "'t was": "'twas",
-    }.items()
-]
-
-
-def normalise(text: str) -> str:
-    """Normalise raw and treebank-tokenised text, so that `TOKEN_PATTERN` finds the same tokens in both.
-
-    Lower case; Unicode in NFKC; one kind of single and of double quote; HTML entities decoded and the
-    commonest tags dropped; treebank clitics joined to their word and bracket codes (``-lrb-``) dropped; a
-    space around each Han character and kana, which are written without spaces.
-
-    Parameters
-    ----------
-    text : str
-        A document.
-
-    Returns
-    -------
-    str
-        The text to tokenise; not meant for display.
-
-    Examples
-    --------
-    >>> normalise("I can't read Larkin's “Book” &amp; won't")
-    'i can\\'t read larkin\\'s "book" & won\\'t'
-    >>> normalise("i ca n't read larkin 's `` book '' & wo n't")
-    'i can\\'t read larkin\\'s " book " & won\\'t'
-    """
-    # Each substitution is guarded by a test about ten times cheaper: most texts need few of them.
-    if "&" in text:
-        # Twice, since some texts are double-escaped: &amp;quot;
-        text = _ENTITY.sub(_decode, _ENTITY.sub(_decode, text))
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text.translate(_CHARACTERS))
-        text = _UNSPACED.sub(r" \g<0> ", text)
-    text = text.lower().replace("`", "'").replace("''", '"').replace("_", " ")
-    if "<" in text:
-        text = _TAG.sub(" ", text)
-    if "b-" in text:
-        text = _BRACKET.sub(" ", text)
-    if " '" in text or " n't" in text:
-        text = _CLITIC.sub("", text)
-    for found, pattern, wanted in _CUT_WORDS:
-        if found in text:
-            text = pattern.sub(wanted, text)
-    return text
-
-
-def _decode(entity: re.Match[str]) -> str:
-    return html.unescape(f"&{entity[1]};")
+_find_tokens = re.compile(TOKEN_PATTERN).findall
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,45 +32,57 @@ class TokenSequences:
     Row ``i`` is ``ids[offsets[i]:offsets[i + 1]]``; ``vocabulary[id]`` is the token.
     """
 
-    vocabulary: Sequence[str]
+    vocabulary: Vocabulary
     ids: np.ndarray  # (tokens,) int32
     offsets: np.ndarray  # (rows + 1,) int64
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, rows: np.ndarray) -> TokenSequences:
+    def __getitem__(self, rows: np.ndarray | slice) -> TokenSequences:
         """Return the selected documents, in the given order."""
-        lengths = np.diff(self.offsets)[rows]
+        starts, lengths = self.offsets[:-1][rows], np.diff(self.offsets)[rows]
         offsets = np.r_[0, np.cumsum(lengths)]
-        at = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths)
-        return TokenSequences(self.vocabulary, self.ids[at], offsets)
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            start = starts[0] if len(starts) else 0
+            return TokenSequences(self.vocabulary, self.ids[start : start + offsets[-1]], offsets)
+        return TokenSequences(self.vocabulary, self.ids[ranges(starts, lengths)], offsets)
 
     @property
     def row_of_token(self) -> np.ndarray:
         """Return the row of each token."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
+    @property
+    def hashes(self) -> np.ndarray:
+        """Return the hash of each token."""
+        return self.vocabulary.hashes[self.ids]
+
     def truncated(self, length: int | None) -> TokenSequences:
         """Return each document truncated to `length` tokens."""
         if length is None:
             return self
-        kept = np.arange(len(self.ids)) - self.offsets[self.row_of_token] < length
         lengths = np.minimum(np.diff(self.offsets), length)
-        return TokenSequences(self.vocabulary, self.ids[kept], np.r_[0, np.cumsum(lengths)])
+        ids = self.ids[ranges(self.offsets[:-1], lengths)]
+        return TokenSequences(self.vocabulary, ids, np.r_[0, np.cumsum(lengths)])
 
     def words(self) -> Iterator[list[str]]:
         """Yield the tokens of each document."""
-        for start, end in zip(self.offsets[:-1], self.offsets[1:], strict=True):
-            yield [self.vocabulary[i] for i in self.ids[start:end]]
+        words = list(self.vocabulary)
+        for start, end in pairwise(self.offsets.tolist()):
+            yield [words[i] for i in self.ids[start:end].tolist()]
 
 
-class _Codes(dict[str, int]):
-    """Numbers words in order of first lookup."""
+@dataclass(frozen=True)
+class HashedTokens:
+    """Token sequences of documents, as hashes.
 
-    def __missing__(self, word: str) -> int:
-        self[word] = len(self)
-        return self[word]
+    Row ``i`` is ``hashes[offsets[i]:offsets[i + 1]]``; `utf8` holds all tokens, each with a line break.
+    """
+
+    utf8: np.ndarray
+    hashes: np.ndarray  # (tokens,) uint64
+    offsets: np.ndarray  # (rows + 1,) int64
 
 
 def tokenise(documents: Any) -> Any:
@@ -172,19 +95,80 @@ def tokenise(documents: Any) -> Any:
     """
     if isinstance(documents, TokenSequences) or sp.issparse(documents):
         return documents
+    texts = checked_texts(documents)
+    return _tokenise(texts) if are_few(texts) else _tokenise_compiled(texts)
+
+
+def checked_texts(documents: Any) -> list[str]:
+    """Return texts as a list; whatever else there is gets refused."""
     if isinstance(documents, str):
         raise DataError("Expected a list of texts, got a single text.", "Put it into a list.")
-    codes = _Codes()
-    ids, offsets = array("i"), array("q", [0])
-    for row, text in enumerate(documents):
+    texts = list(documents)
+    for row, text in enumerate(texts if set(map(type, texts)) != {str} else ()):
         if not isinstance(text, str):
             raise DataError(
                 f"Expected texts; row {row} (counted from 0) is of type {type(text).__name__}.",
                 "Drop the row, or give a sparse matrix if the documents are vectors.",
             )
+    return texts
+
+
+def are_few(documents: Sequence[str] | TokenSequences) -> bool:
+    """Whether documents are done in Python before numba is imported."""
+    if len(documents) >= MANY_ROWS:
+        return False
+    size = _BYTES_OF_TOKEN * len(documents.ids) if isinstance(documents, TokenSequences) else sum(map(len, documents))
+    return size < MUCH_TEXT
+
+
+class _Codes(dict[str, int]):
+    """Numbers words in order of first lookup."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = len(self)
+        return self[word]
+
+
+def _tokenise(texts: Sequence[str]) -> TokenSequences:
+    codes = _Codes()
+    ids, offsets = array("i"), array("q", [0])
+    for text in texts:
         ids.extend([codes[token] for token in _find_tokens(normalise(text))])
         offsets.append(len(ids))
-    return TokenSequences(list(codes), np.array(ids, dtype=np.int32), np.array(offsets, dtype=np.int64))
+    return TokenSequences(Vocabulary.of(codes), np.array(ids, dtype=np.int32), np.array(offsets, dtype=np.int64))
 
 
-_find_tokens = re.compile(TOKEN_PATTERN).findall
+def hashed_tokens(texts: Sequence[str]) -> HashedTokens:
+    """Return the tokens of texts and their hashes, by compiled code."""
+    from multidomain.kernels.tokens import find_tokens
+
+    plain = [is_plain(text) for text in texts]
+    # Of the few others the compiled code gets the tokens, each with a line break.
+    forms = [
+        text.encode() if as_it_is else "".join([f"{token}\n" for token in _find_tokens(normalise(text))]).encode()
+        for text, as_it_is in zip(texts, plain, strict=True)
+    ]
+    lengths = np.fromiter(map(len, forms), dtype=np.int64, count=len(forms))
+    starts = np.r_[0, np.cumsum(lengths)]
+    utf8 = np.frombuffer(b"".join(forms), dtype=np.uint8)
+    return HashedTokens(*find_tokens(utf8, starts, np.array(plain, dtype=bool), lengths.max(initial=0)))
+
+
+def _tokenise_compiled(texts: Sequence[str]) -> TokenSequences:
+    from multidomain.kernels.token_ids import number_tokens
+
+    def numbered(rows: slice) -> tuple[np.ndarray, ...]:
+        found = hashed_tokens(texts[rows])
+        return *number_tokens(found.utf8, found.hashes), found.offsets
+
+    ids, utf8, hashes, offsets = zip(*map_in_threads(numbered, chunks(len(texts))), strict=True)
+    # Each part has ids of its own; their distinct tokens together are numbered once more.
+    number, words, word_hashes = number_tokens(np.concatenate(utf8), np.concatenate(hashes))
+    vocabulary = Vocabulary(words)
+    vocabulary.hashes = word_hashes
+    before = np.cumsum([0, *map(len, hashes)])[:-1]
+    return TokenSequences(
+        vocabulary,
+        np.concatenate([number[start:][part] for start, part in zip(before, ids, strict=True)]),
+        np.r_[0, np.cumsum(np.concatenate([np.diff(part) for part in offsets]))],
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,7 +61,7 @@ class TrainingData:
     text: Examples
     dev: Examples
     text_has_label: np.ndarray
-    words: tuple[str, ...] | None = None
+    words: Sequence[str] | None = None
 
     @property
     def text_without_labels(self) -> Examples:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from multidomain.nn.kernels.compiled import compiled
+from multidomain.kernels.compiled import compiled
 
 
 @dataclass(frozen=True, eq=False)

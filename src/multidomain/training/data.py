@@ -82,7 +82,7 @@ def training_data(
         text=examples(text, with_labels=False),
         dev=examples(split.dev[known], with_labels=True),
         text_has_label=np.isin(text, train),
-        words=None if features.vocabulary is None else tuple(features.vocabulary),
+        words=features.vocabulary,
     )
 
 

@@ -44,7 +44,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "auto": {"method": "auto", "auto": {"methods": ["lr", "fa-lr"], "folds": 2, "budget": 1000}},
 }
 _EVENTS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "open")
-_IMPORTED_LATE = ("torch._dynamo", "multidomain.methods.dual_solver", "multidomain.nn.kernels.compiled", "sklearn.svm")
+_IMPORTED_LATE = ("torch._dynamo", "multidomain.methods.dual_solver", "multidomain.kernels.compiled", "sklearn.svm")
 _OF_NO_INTEREST = ("seconds", "machine")
 
 

@@ -26,7 +26,7 @@ from multidomain.data.values import corpus_from_rows
 from multidomain.errors import ConfigError, DataError
 from multidomain.explain.occlusion import MAX_WORDS, Explanation, WordContribution, explain, log_odds
 from multidomain.explain.spans import unknown_word, without_word, word_spans
-from multidomain.features.tokens import TOKEN_PATTERN, normalise
+from multidomain.features.token_rules import TOKEN_PATTERN, normalise
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
 from multidomain.training.settings import RunSettings

@@ -15,8 +15,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 
 from multidomain.errors import ConfigError, DataError, ModelError
+from multidomain.features.base import restored, stored
 from multidomain.features.ngrams import NgramFeaturizer
-from multidomain.features.tokens import TOKEN_PATTERN, normalise
+from multidomain.features.token_rules import TOKEN_PATTERN, normalise
 
 TEXTS = [
     "A good book. A very good book!",
@@ -62,6 +63,16 @@ def test_counts_equal_scikit_learn_without_unigrams() -> None:
         vocabulary=features.vocabulary,
     )
     assert_array_equal(features.transform(TEXTS).toarray(), reference.fit_transform(TEXTS).toarray())
+
+
+def test_rare_ngrams_are_dropped_before_the_most_frequent_are_kept() -> None:
+    features = NgramFeaturizer(max_features=3, ngram_range=(1, 1), min_df=2).fit(["b b b b", "a c", "a d c", "d", "c"])
+    assert features.vocabulary == ["c", "a", "d"]
+    assert NgramFeaturizer.from_state(*features.to_state()).min_df == 2
+    with pytest.raises(
+        DataError, match=r"No n-gram found in 2 texts: .* shorter than 1 token, or none is in 2 of them\."
+    ):
+        NgramFeaturizer(min_df=2).fit(["a", "b"])
 
 
 def test_tfidf_equals_scikit_learn() -> None:
@@ -135,6 +146,7 @@ def test_memory_stays_far_below_a_dense_matrix(weighting: str, kind: str) -> Non
     else:
         documents = [f"word{i % 7} rare{i} rare{i + 1}" for i in range(10_000)]
     features = NgramFeaturizer(weighting, max_features=20_000)
+    features.fit(documents).transform(documents)  # compiles, if need be
     tracemalloc.start()
     try:
         rows = features.fit(documents).transform(documents)
@@ -187,12 +199,70 @@ def test_state_survives_json_and_transforms_bit_for_bit(weighting, documents, ne
     assert copy.to_state()[0] == settings
 
 
-def test_altered_state_is_refused() -> None:
-    settings, arrays = NgramFeaturizer("tfidf").fit(TEXTS).to_state()
-    with pytest.raises(ModelError, match=r"contradict themselves: the widths .*'vocabulary': 1.* should be equal"):
-        NgramFeaturizer.from_state(settings | {"vocabulary": ["good"]}, arrays)
-    with pytest.raises(ModelError, match=r"'idf': 2"):
-        NgramFeaturizer.from_state(settings, {"idf": arrays["idf"][:2]})
+@pytest.mark.parametrize(
+    ("settings", "arrays", "said"),
+    [
+        (
+            {},
+            {"vocabulary": lambda utf8: utf8[: np.flatnonzero(utf8 == 10)[0] + 1]},
+            r"widths .*'vocabulary': 1.* equal",
+        ),
+        ({}, {"idf": lambda idf: idf[:2]}, "'idf': 2"),
+        ({}, {"idf": lambda idf: idf[:, None]}, "'idf': -1"),
+        ({}, {"hashes": lambda hashes: hashes[:-1]}, r"widths .*'hashes': "),
+        ({}, {"hashes": lambda hashes: hashes[::-1].copy()}, "the hashes are not those of the vocabulary"),
+        ({}, {"hashes": lambda hashes: hashes.astype(np.int32)}, "of another type"),
+        ({}, {"hashes": lambda hashes: hashes[:, None]}, "of another type"),
+        ({}, {"vocabulary": lambda utf8: utf8[:-1]}, "does not end in a line break"),
+        ({}, {"vocabulary": lambda utf8: utf8.astype(np.int64)}, "of another type"),
+        ({}, {"vocabulary": lambda utf8: np.r_[np.uint8(255), utf8]}, "UnicodeDecodeError"),
+        ({}, {"vocabulary": lambda utf8: np.r_[np.uint8(32), utf8]}, "an n-gram has an empty token"),
+        ({}, {"vocabulary": lambda utf8: np.r_[utf8, np.uint8(10)]}, "an n-gram has an empty token"),
+        ({}, {"vocabulary": None}, "KeyError: 'vocabulary'"),
+        ({"ngram_range": [1, 1]}, {}, "an n-gram has 2 tokens, and the longest may have 1"),
+        ({"token_rules": "2"}, {}, "trained on tokens by the rules '2'. This version knows '1'. Install"),
+        ({"token_rules": 1}, {}, "token_rules"),
+        ({"n_inputs": 7}, {}, "'n_inputs': 7"),
+    ],
+)
+def test_altered_state_is_refused(settings: dict, arrays: dict, said: str) -> None:
+    state, kept = stored(NgramFeaturizer("tfidf").fit(TEXTS))
+    changed = {name: change(kept[name]) for name, change in arrays.items() if change}
+    kept = {name: array for name, array in kept.items() if name not in arrays} | changed
+    with pytest.raises(ModelError, match=said):
+        restored(state | settings, kept)
+
+
+@pytest.mark.parametrize("hash_", [0, None])
+def test_hashes_that_name_no_column_are_refused(hash_: int | None) -> None:
+    """Beyond the first ones, which are compared with the n-grams themselves."""
+    state, arrays = stored(NgramFeaturizer().fit([" ".join(f"word{i}" for i in range(100))]))
+    arrays["hashes"][-1] = arrays["hashes"][-2] if hash_ is None else hash_
+    with pytest.raises(ModelError, match="two n-grams are the same or have the same hash, or one has the hash 0"):
+        restored(state, arrays)
+
+
+def test_states_of_earlier_versions_are_read() -> None:
+    """They hold the n-grams in JSON, and no name of token rules."""
+    features = NgramFeaturizer("tfidf", ngram_range=(1, 3)).fit(TEXTS)
+    state, arrays = stored(features)
+    del state["token_rules"]
+    old = state | {"vocabulary": list(features.vocabulary)}
+    copy = restored(old, {"idf": arrays["idf"]})
+    assert copy.vocabulary == features.vocabulary
+    assert_array_equal(copy.transform(NEW_TEXTS).toarray(), features.transform(NEW_TEXTS).toarray())
+    assert_array_equal(stored(copy)[1]["hashes"], arrays["hashes"])
+    for ngrams, said in [
+        (["good\nbook"], "a string has a line break"),
+        (["good  book"], "an n-gram has an empty token"),
+        (["good", "good"], "two n-grams are the same"),
+        (["a b c d"], "an n-gram has 4 tokens, and the longest may have 3"),
+    ]:
+        with pytest.raises(ModelError, match=said):
+            restored(old | {"vocabulary": ngrams, "weighting": "counts", "n_inputs": len(ngrams)}, {})
+    vectors, none = stored(NgramFeaturizer().fit(VECTORS))
+    del vectors["token_rules"]
+    assert restored(vectors | {"vocabulary": None}, none).transform(VECTORS).sum() == 7
 
 
 def test_use_before_fit() -> None:
@@ -204,10 +274,10 @@ def test_use_before_fit() -> None:
 
 def test_every_bad_setting_is_reported_at_once() -> None:
     with pytest.raises(ConfigError) as error:
-        NgramFeaturizer("tf-idf", max_features=0, ngram_range=(2, 1))  # type: ignore[arg-type]
+        NgramFeaturizer("tf-idf", max_features=0, ngram_range=(2, 1), min_df=0)  # type: ignore[arg-type]
     assert str(error.value) == (
         "Unknown weighting 'tf-idf'. Did you mean 'tfidf'? Valid: 'counts', 'tfidf', 'raw'. "
-        "max_features must be at least 1, got 0. "
+        "max_features must be at least 1, got 0. min_df must be at least 1, got 0. "
         "ngram_range must be (shortest, longest), from 1 to 1000, got (2, 1)."
     )
 

@@ -13,10 +13,13 @@ from scipy.sparse import csr_matrix
 from multidomain.errors import DataError
 from multidomain.features.base import Documents
 from multidomain.features.concat import ConcatFeaturizer
-from multidomain.features.ngram_index import NgramIndex, frequent_ngrams
+from multidomain.features.ngram_counts import frequent_ngrams
+from multidomain.features.ngram_state import hashes_of
+from multidomain.features.ngram_table import NgramTable
 from multidomain.features.ngrams import NgramFeaturizer
 from multidomain.features.sequences import SequenceFeaturizer
 from multidomain.features.tokens import TokenSequences, tokenise
+from multidomain.features.vocabulary import Vocabulary
 
 TEXTS = ["a good, GOOD book", "", "bad book", "...", "not a book !"]
 WORDS = [["a", "good", "good", "book"], [], ["bad", "book"], [], ["not", "a", "book", "!"]]
@@ -127,12 +130,18 @@ def naive_most_frequent(texts: list[list[str]], ngram_range: tuple[int, int], mo
 def test_frequent_ngrams(ngram_range: tuple[int, int], most: int):
     for seed in range(25):
         texts = random_texts(seed)
-        assert frequent_ngrams(tokens_of(texts), ngram_range, most) == naive_most_frequent(texts, ngram_range, most)
+        found, hashes = frequent_ngrams(tokens_of(texts), ngram_range, most)
+        assert found == naive_most_frequent(texts, ngram_range, most)
+        np.testing.assert_array_equal(hashes, hashes_of(found))
+
+
+def table_of(vocabulary: list[str], longest: int) -> NgramTable:
+    return NgramTable(hashes_of(Vocabulary.of(vocabulary)), longest)
 
 
 def assert_counts(vocabulary: list[str], texts: list[list[str]], longest: int) -> None:
     """The columns of n-grams hold how often these occur, counted by loops, in canonical form."""
-    found = NgramIndex(vocabulary).counts(tokens_of(texts))
+    found = table_of(vocabulary, longest).rows(tokens_of(texts))
     counts = [Counter(ngrams_of(words, (1, longest))) for words in texts]
     expected = np.array([[count[ngram] for ngram in vocabulary] for count in counts])
     assert found.shape == (len(texts), len(vocabulary))
@@ -171,11 +180,11 @@ def test_an_unknown_word_between_two_known_ones_keeps_them_apart():
 
 
 def test_no_vocabulary_and_no_texts():
-    assert NgramIndex([]).counts(tokenise(TEXTS)).shape == (5, 0)
-    assert NgramIndex(["a", "a good"]).counts(tokenise([])).shape == (0, 2)
-    assert NgramIndex(["a", "a good"]).counts(tokenise(["", ""])).nnz == 0
-    assert frequent_ngrams(tokenise([]), (1, 2), 5) == []
-    assert frequent_ngrams(tokenise(["a", "b"]), (2, 3), 5) == []
+    assert table_of([], 2).rows(tokenise(TEXTS)).shape == (5, 0)
+    assert table_of(["a", "a good"], 2).rows(tokenise([])).shape == (0, 2)
+    assert table_of(["a", "a good"], 2).rows(["", ""]).nnz == 0
+    assert frequent_ngrams(tokenise([]), (1, 2), 5)[0] == []
+    assert frequent_ngrams(tokenise(["a", "b"]), (2, 3), 5)[0] == []
 
 
 @pytest.mark.parametrize("featurizer", [NgramFeaturizer(), NgramFeaturizer("tfidf"), SequenceFeaturizer(min_count=1)])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multidomain.features.tokens import TOKEN_PATTERN, normalise
+from multidomain.features.token_rules import TOKEN_PATTERN, normalise
 
 
 def tokens(text: str) -> list[str]:

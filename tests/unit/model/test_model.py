@@ -488,7 +488,7 @@ def test_a_vocabulary_that_does_not_fit_the_network(tmp_path: Path):
 
 
 def test_features_that_contradict_themselves(saved: Path):
-    change_features(saved, lambda settings: settings["vocabulary"].pop())
+    change_features(saved, lambda settings: settings.update(n_inputs=7))
     with pytest.raises(ModelError, match="The saved features contradict themselves"):
         Model.load(saved)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from multidomain.errors import ConfigError
-from multidomain.nn.kernels.compiled import compiled
+from multidomain.kernels.compiled import compiled
 from multidomain.nn.sparse import SparseBatch
 
 _DOCUMENTS_AT_A_TIME = 256  # bounds the memory for products of words and filters

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from multidomain.nn.kernels.compiled import compiled
+from multidomain.kernels.compiled import compiled
 
 _MOST_STEPS = 256  # beta1^256 is 2e-12: later steps do not move a weight
 _CACHED = 1024  # rows last updated in the same step have missed the same steps
