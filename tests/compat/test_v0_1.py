@@ -112,6 +112,7 @@ def test_toml_files_are_read_under_the_new_names():
         "weighting": "counts",
         "max_features": 200,
         "ngram_range": (1, 1),
+        "min_df": 1,
     }
     old = {"data": "x", "output": "y", "method": "auto", "choice": {"budget": 3}}
     assert TrainConfig.parse_all(old).auto.budget == 3

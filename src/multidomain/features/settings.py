@@ -26,6 +26,8 @@ class NgramSettings(Settings):
         None, description="shortest and longest n-gram; by default the method's own"
     )
 
+    min_df: int = Field(1, ge=1, description="drop n-grams that occur in fewer documents")
+
     @field_validator("ngram_range")
     @classmethod
     def _shortest_first(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:

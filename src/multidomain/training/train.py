@@ -284,6 +284,9 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
         del complete["training"]["clip_norm"]
     del complete["training"]["recover"]  # has no influence up to the checkpoint, so a run that diverged can be resumed
     both = {name: settings.of_featurizer(name).model_dump(mode="json") for name in ("ngrams", "sequences")}
+    for features in (both, complete["features"]):
+        if features.get("ngrams", {}).get("min_df") == 1:  # the same
+            del features["ngrams"]["min_df"]
     older = config_with_old_names({**complete, "features": both})
     rows = [np.ascontiguousarray(part, dtype=np.int64) for part in (split.train, split.dev, split.unlabelled)]
     content = corpus.content_hash().encode() + b"".join(part.tobytes() + b"|" for part in rows)
