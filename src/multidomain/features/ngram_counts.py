@@ -10,7 +10,7 @@ import numpy as np
 from multidomain.features.tokens import TokenSequences, are_few
 from multidomain.features.vocabulary import BLANK, LINE_BREAK, Vocabulary, ranges
 from multidomain.kernels.hashing import ngram_hashes
-from multidomain.threads import map_in_threads, threads
+from multidomain.kernels.parallel import map_in_threads, threads
 
 _Order = tuple[int, np.ndarray, np.ndarray, np.ndarray]
 """Length of n-grams, and of each distinct one: a place where it begins, its count and its number of documents."""

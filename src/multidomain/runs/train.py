@@ -20,7 +20,6 @@ from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AUTO, TrainConfig
 from multidomain.runs.folder import CHOICE, CONFIG, RunFolder
 from multidomain.runs.run import RunResult, run_in_folder
-from multidomain.threads import set_threads
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import suited_device
@@ -104,7 +103,6 @@ def train(
     """
     config, choice, documents = plan.config, None, Documents(plan.corpus.documents)
     torch.set_num_threads(config.threads)
-    set_threads(config.threads)
     device = config.device
     if config.method == AUTO:
         plan.folder.check(plan.settings, resume=resume, overwrite=overwrite, smoke=plan.smoke)
