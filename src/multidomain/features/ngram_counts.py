@@ -10,7 +10,8 @@ import numpy as np
 from multidomain.features.tokens import TokenSequences, are_few
 from multidomain.features.vocabulary import BLANK, LINE_BREAK, Vocabulary, ranges
 from multidomain.kernels.hashing import ngram_hashes
-from multidomain.threads import compiled_threads, map_in_threads
+from multidomain.kernels.parallel import map_in_threads
+from multidomain.threads import compiled_threads
 
 _Order = tuple[int, np.ndarray, np.ndarray, np.ndarray]
 """Length of n-grams, and of each distinct one: a place where it begins, its count and its number of documents."""

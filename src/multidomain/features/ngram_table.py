@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from multidomain.features.tokens import TokenSequences, are_few, hashed_tokens, tokenise
 from multidomain.kernels.hashing import extended
-from multidomain.threads import chunks, map_in_threads
+from multidomain.kernels.parallel import chunks, map_in_threads
 
 
 class NgramTable:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from multidomain.errors import DataError
 from multidomain.features.token_rules import TOKEN_PATTERN, is_plain, normalise
 from multidomain.features.vocabulary import Vocabulary, ranges
-from multidomain.threads import chunks, map_in_threads
+from multidomain.kernels.parallel import chunks, map_in_threads
 
 # Importing numba and loading compiled code take 0.7 s of CPU time: some 3 million characters in Python. A file is
 # predicted in chunks, and compiled code pays from the second one on.

@@ -1,1 +1,1 @@
-"""Compiled loops over texts and n-grams. Importing a module but `hashing` imports numba."""
+"""Compiled loops over texts and n-grams. `hashing` and `parallel` do without numba, the other modules import it."""

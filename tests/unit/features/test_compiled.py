@@ -18,6 +18,7 @@ from multidomain.features.ngrams import NgramFeaturizer
 from multidomain.features.token_rules import is_plain
 from multidomain.features.tokens import TokenSequences, tokenise
 from multidomain.features.vocabulary import Vocabulary
+from multidomain.kernels import parallel
 from multidomain.kernels.hashing import BASE, mixed, token_hashes
 
 WRITTEN = (
@@ -135,8 +136,8 @@ def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch):
     texts = corpus(5, 200)
     features = compiled(lambda: NgramFeaturizer("tfidf", ngram_range=(1, 3)).fit(texts))
     one, rows = compiled(lambda: tokenise(texts)), compiled(lambda: features.transform(texts))
-    monkeypatch.setattr(threads, "_MOST_ROWS", 17)
-    monkeypatch.setattr(threads, "_number", 3)
+    monkeypatch.setattr(parallel, "_MOST_ROWS", 17)
+    monkeypatch.setattr(threads, "_compiled_threads", 3)
     three = compiled(lambda: tokenise(texts))
     np.testing.assert_array_equal(three.ids, one.ids)
     assert three.vocabulary == one.vocabulary
