@@ -71,15 +71,17 @@ def accuracy() -> str:
 
 
 def prediction() -> str:
-    r = [r for r in records("bench.jsonl") if r["benchmark"] == "predict"][-1]
-    ours, theirs = (r["rows"] / median(r[key]) for key in ("seconds", "sklearn_seconds"))
-    memory = ", ".join(f"{point['rows']:,} rows {point['peak_mb']:.0f} MB" for point in r["memory"])
-    last = r["memory"][-1]
-    return (
-        f"- {r['rows']:,} rows of `{r['data']}`: {ours:,.0f} rows/s, scikit-learn {theirs:,.0f} rows/s, ratio "
-        f"{r['ratio']:.2f}.\n- Peak memory of `multidomain predict` by size of the file: {memory}; "
-        f"{last['rows']:,} rows took {last['seconds']:.0f} s."
-    )
+    latest = {r["method"]: r for r in records("bench.jsonl") if r["benchmark"] == "predict" and "method" in r}
+    lines = [
+        "| | rows/s | scikit-learn | ratio | with two threads | peak memory by rows of the file |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for method, r in latest.items():
+        ours, theirs = (r["rows"] / median(r[key]["cpu_seconds"]) for key in ("one_thread", "sklearn"))
+        memory = ", ".join(f"{point['rows']:,}: {point['peak_mb']:.0f} MB" for point in r["memory"])
+        speed = f"{ours:,.0f} | {theirs:,.0f} | {r['ratio']:.1f} | {r['two_threads_ratio']:.2f} times as fast"
+        lines.append(f"| `{method}` on `{r['data']}` | {speed} | {memory} |")
+    return "\n".join(lines)
 
 
 def recommended() -> str:
@@ -87,6 +89,23 @@ def recommended() -> str:
     latest = {(r["corpus"], r["system"]): r for r in records("cost.jsonl")}
     for (corpus, system), r in sorted(latest.items(), key=lambda entry: entry[0]):
         lines.append(f"| {corpus} | `{system}` | {r['seconds']:.0f} s | {r['peak_mb'] / 1024:.1f} GB |")
+    return "\n".join(lines)
+
+
+def default_method() -> str:
+    lines = [
+        "| rows | words | domains | | CPU time | ratio | wall time | peak memory | accuracy |",
+        "|---:|---:|---:|---|---:|---:|---:|---:|---:|",
+    ]
+    measured = [r for r in records("bench.jsonl") if r["benchmark"] == "default"]
+    latest = {(r["words"], r["domains"], r["rows"]): r for r in measured}
+    for (n_words, domains, rows), r in sorted(latest.items(), key=lambda entry: (-entry[0][0], *entry[0][1:])):
+        for name, key in (("`sped`", "ours"), ("scikit-learn", "sklearn")):
+            cpu, wall, peak = (median(cost[k] for cost in r[key]) for k in ("cpu_seconds", "seconds", "peak_mb"))
+            what = f"| {rows:,} | {n_words} | {domains} " if key == "ours" else "| | | "
+            ratio = f"{r['ratio']:.2f}" if key == "ours" else ""
+            correct = 100 * r[key][0]["accuracy"]
+            lines.append(f"{what}| {name} | {cpu:.1f} s | {ratio} | {wall:.1f} s | {peak:,.0f} MB | {correct:.2f} |")
     return "\n".join(lines)
 
 
@@ -181,7 +200,7 @@ def service_attacks() -> str:
 
 
 TABLES = {
-    "speed.md": (training, words, accuracy, many_domains, recommended, prediction),
+    "speed.md": (training, words, accuracy, many_domains, default_method, recommended, prediction),
     "reliability.md": (killed_runs, fuzzed_inputs, service_load, service_attacks),
     "label-next.md": (labels_saved,),
 }

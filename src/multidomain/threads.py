@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 
 _compiled_threads = 1
+_own = threading.local()
 
 
 def use_threads(n: int) -> None:
@@ -34,4 +36,9 @@ def threads_in_use() -> int:
 
 def compiled_threads() -> int:
     """Return how many threads compiled code uses: 1, unless `use_threads` was called; results do not depend on it."""
-    return _compiled_threads
+    return getattr(_own, "threads", _compiled_threads)
+
+
+def compile_alone() -> None:
+    """Let compiled code use one thread if it is called from this one, which is one of several."""
+    _own.threads = 1

@@ -41,6 +41,7 @@ def predict_command(
             "no numbers: a spreadsheet would run them (OWASP: CSV injection). Off by default: it changes the data.",
         ),
     ] = False,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads; predictions do not depend on them.")] = 1,
     encoding: Encoding = "utf-8",
     unknown_domain: Unknown = "shared",
     method: MethodFile = None,
@@ -49,7 +50,9 @@ def predict_command(
     from multidomain.data.columns import Columns
     from multidomain.model.batch import predict_file
     from multidomain.model.model import Model
+    from multidomain.threads import use_threads
 
+    use_threads(threads)
     done = predict_file(
         Model.load(model, method=method),
         source,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from multidomain.data.columns import Columns
-from multidomain.data.readers.tables import Table, open_table
+from multidomain.data.readers.base import Chunk
+from multidomain.data.readers.tables import open_table
 from multidomain.data.writing import table_writer
 from multidomain.errors import DataError, Note, quoted
+from multidomain.kernels.parallel import map_ahead
 from multidomain.model.model import Model, UnknownDomain
 
 _CHUNK = 4096
@@ -53,6 +55,7 @@ def predict_file(
     """Copy a table with the columns `prediction` and `confidence` added.
 
     Every row is kept, in order. A row without text has both columns empty, one of too little confidence the first.
+    Chunks of rows are predicted in as many threads as `multidomain.threads.use_threads` has set.
 
     Parameters
     ----------
@@ -81,16 +84,12 @@ def predict_file(
     taken = [name for name in added if name in table.columns]
     if taken:
         raise DataError(f"{source.name} has a column {quoted(taken)} already.", "Rename or remove it.")
+    answered = _Answers(model, columns, domain, probabilities, unknown_domain, run)
     rows = without_text = abstained = 0
     notes: dict[Note, None] = {}
-
-    def predict(texts: list[str], domains: list[str | None]) -> np.ndarray:
-        resolved = model.resolve_domains(domains, len(texts), unknown_domain)
-        notes.update(dict.fromkeys(resolved.notes))
-        return run(lambda: model.probabilities(model.encode(texts), resolved.codes))
-
     with table_writer(target, [*table.columns, *added], escape_formulas=escape_formulas) as write:
-        for cells, answers in _answered(model.classes, predict, table, columns, domain, probabilities):
+        for cells, answers, of_chunk in map_ahead(answered, table.chunks(_CHUNK)):
+            notes.update(dict.fromkeys(of_chunk))
             without_text += sum(answer[1] is None for answer in answers)
             unsure = [answer for answer in answers if answer[1] is not None and answer[1] < abstain]
             for answer in unsure:
@@ -101,27 +100,34 @@ def predict_file(
     return Predicted(rows, without_text, abstained, tuple(notes))
 
 
-def _answered(
-    classes: Sequence[Any],
-    predict: Callable[[list[str], list[str | None]], np.ndarray],
-    table: Table,
-    columns: Columns,
-    domain: str | None,
-    probabilities: bool,
-) -> Iterator[tuple[list[tuple[Any, ...]], list[list[Any]]]]:
-    """Yield the cells of some rows and the values to add to each."""
-    assert columns.text is not None
-    width = 2 + (len(classes) if probabilities else 0)
-    for chunk in table.chunks(_CHUNK):
-        texts = chunk.values[columns.text]
-        domains = [domain] * len(texts)
-        if domain is None and columns.domain is not None:
-            domains = chunk.values[columns.domain]
+@dataclass(frozen=True)
+class _Answers:
+    """Answers chunks of a table; for the parameters see `predict_file`."""
+
+    model: Model
+    columns: Columns
+    domain: str | None
+    probabilities: bool
+    unknown_domain: UnknownDomain
+    run: Callable[[Callable[[], np.ndarray]], np.ndarray]
+
+    def __call__(self, chunk: Chunk) -> tuple[list[tuple[Any, ...]], list[list[Any]], tuple[Note, ...]]:
+        """Return the cells of the rows, the values to add to each, and notes on their domains."""
+        assert self.columns.text is not None
+        texts, classes = chunk.values[self.columns.text], self.model.classes
+        domains = [self.domain] * len(texts)
+        if self.domain is None and self.columns.domain is not None:
+            domains = chunk.values[self.columns.domain]
         has_text = [i for i, text in enumerate(texts) if isinstance(text, str) and text.strip()]
-        answers: list[list[Any]] = [[None] * width for _ in texts]
+        answers: list[list[Any]] = [[None] * (2 + len(classes) * self.probabilities) for _ in texts]
+        notes: tuple[Note, ...] = ()
         if has_text:
-            p = predict([texts[i] for i in has_text], [domains[i] for i in has_text])
+            p, notes = self._predicted([texts[i] for i in has_text], [domains[i] for i in has_text])
             best = p.argmax(axis=1)
             for i, row, k in zip(has_text, np.round(p.astype(float), 6).tolist(), best.tolist(), strict=True):
-                answers[i] = [classes[k], row[k], *(row if probabilities else ())]
-        yield list(zip(*chunk.values.values(), strict=True)), answers
+                answers[i] = [classes[k], row[k], *(row if self.probabilities else ())]
+        return list(zip(*chunk.values.values(), strict=True)), answers, notes
+
+    def _predicted(self, texts: list[str], domains: list[str | None]) -> tuple[np.ndarray, tuple[Note, ...]]:
+        resolved = self.model.resolve_domains(domains, len(texts), self.unknown_domain)
+        return self.run(lambda: self.model.probabilities(self.model.encode(texts), resolved.codes)), resolved.notes

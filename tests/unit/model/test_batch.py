@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from multidomain import threads
 from multidomain.data.columns import Columns
 from multidomain.model import batch
 from multidomain.model.batch import predict_file
@@ -102,6 +103,19 @@ def test_wherever_the_file_is_cut(size: int, tmp_path: Path, monkeypatch: pytest
     numbers = shuffled(50)
     predict(write(tmp_path / "in.csv", numbers), tmp_path / "out.csv")
     check(read(tmp_path / "out.csv"), numbers)
+
+
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_several_threads_move_no_prediction_to_another_row(
+    n_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(batch, "_CHUNK", 7)
+    source = write(tmp_path / "in.csv", [n if n % 13 else None for n in range(1, 500)])
+    alone, together = (tmp_path / name for name in ("alone.csv", "together.csv"))
+    predict_file(Numbering(), source, alone, Columns())
+    monkeypatch.setattr(threads, "_compiled_threads", n_threads)
+    predict_file(Numbering(), source, together, Columns())
+    assert together.read_bytes() == alone.read_bytes()
 
 
 def test_blank_lines_move_no_prediction_to_another_row(tmp_path: Path):
