@@ -133,7 +133,7 @@ def load_model(folder: Path, device: str) -> tuple[str, Method, Featurizer, tupl
 
 def _restored_method(folder: Path, manifest: Manifest, task: Task, weights: dict[str, np.ndarray]) -> Method:
     if needed := METHODS.needed_for(manifest.method):
-        raise missing_package(f"The model in {folder}", needed)
+        raise missing_package(f"The model in {folder}, of the method '{manifest.method}',", needed)
     if manifest.method not in METHODS:
         raise ModelError(
             f"{folder} holds a model of the method '{manifest.method}', which no installed package has.",

@@ -87,7 +87,7 @@ class RunSettings(Settings):
     --------
     >>> settings = RunSettings(method="lr", features={"ngrams": {"max_features": 100}})
     >>> settings.complete()["features"]
-    {'ngrams': {'weighting': 'tfidf', 'max_features': 100, 'ngram_range': [1, 2]}}
+    {'ngrams': {'weighting': 'tfidf', 'max_features': 100, 'ngram_range': [1, 2], 'min_df': 1}}
     """
 
     method: str = RECOMMENDED

@@ -208,7 +208,7 @@ def test_auto_compares_methods_and_trains_the_best(tmp_path: Path):
     ngrams = {"max_features": 500_000, "ngram_range": [1, 3]}
     assert read_config(tmp_path / "train.toml") == {**given, "features": {"ngrams": ngrams}}
     metrics = json.loads((tmp_path / "metrics.json").read_text())
-    assert metrics["settings"]["features"] == {"ngrams": {"weighting": "tfidf", **ngrams}}
+    assert metrics["settings"]["features"] == {"ngrams": {"weighting": "tfidf", **ngrams, "min_df": 1}}
     tried = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert of_the_run.count == len(tried) > 0
     assert while_compared.count > of_the_run.count, "two methods in two folds"
@@ -255,7 +255,7 @@ def test_what_an_earlier_version_chose_is_trained_with_the_features_that_it_was_
     (tmp_path / "choice.json").write_text(json.dumps(old))
     train(planned, resume=True)
     metrics = json.loads((tmp_path / "metrics.json").read_text())
-    expected = {"weighting": "tfidf", "max_features": 5000, "ngram_range": [1, 2]}
+    expected = {"weighting": "tfidf", "max_features": 5000, "ngram_range": [1, 2], "min_df": 1}
     assert metrics["settings"]["features"] == {"ngrams": expected}
 
 

@@ -176,8 +176,12 @@ def test_a_signal_just_after_it_was_not_yet_due_is_followed_by_one(
     monkeypatch.setattr(Trainer, "_save_if_due", with_signal)
     settings = TrainingSettings(batch_size=4, max_epochs=EPOCHS, patience=EPOCHS, checkpoint_seconds=1000)
     checkpoint = Checkpoint(tmp_path / "c", "")
-    with pytest.raises(KeyboardInterrupt):
-        Trainer(small_method(data.task), data, settings, checkpoint=checkpoint).run()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # commands that other tests run have their own
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Trainer(small_method(data.task), data, settings, checkpoint=checkpoint).run()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert checkpoint.path.exists()
 
 

@@ -244,10 +244,11 @@ def test_fingerprint_is_the_same_for_the_same_run():
 def before_objectives(run: RunSettings) -> dict[str, Any]:
     """The complete settings as they were when a run had neither metric nor class weights, nor an adversary priors.
 
-    Gradients were not clipped then, and no run recovered.
+    Gradients were not clipped then, no run recovered, and rare n-grams were kept.
     """
     old = {name: value for name, value in run.complete().items() if name != "objective"}
     old["training"] = {n: v for n, v in old["training"].items() if n not in ("clip_norm", "recover")}
+    old["features"] = {"ngrams": {n: v for n, v in old["features"]["ngrams"].items() if n != "min_df"}}
     later = ("D_norm", "lam_epochs", "class_priors")
     return {**old, "method_settings": {n: v for n, v in old["method_settings"].items() if n not in later}}
 
@@ -321,7 +322,8 @@ def test_all_settings_can_be_written_down():
     record = settings(method="sp").complete()
     assert record["method_settings"]["dropout"] == 0.4
     assert record["method_settings"]["hidden"] == [6]
-    assert record["features"] == {"ngrams": {"weighting": "counts", "max_features": 5000, "ngram_range": [1, 2]}}
+    ngrams = {"weighting": "counts", "max_features": 5000, "ngram_range": [1, 2], "min_df": 1}
+    assert record["features"] == {"ngrams": ngrams}
     assert record["training"]["patience"] == 5
 
 
