@@ -18,7 +18,7 @@ from multidomain.data.columns import Columns
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split, holdout_split
 from multidomain.errors import ConfigError
-from multidomain.model.batch import predict_file
+from multidomain.model.batch import predict_file, without_collection
 from multidomain.model.model import Model
 from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings
@@ -106,7 +106,8 @@ def write_rows(corpus: Corpus, path: Path, rows: int) -> None:
 
 def _predict(model: Model, source: Path, target: Path, threads: int) -> None:
     use_threads(threads)
-    predict_file(model, source, target, Columns())
+    with without_collection():
+        predict_file(model, source, target, Columns())
 
 
 def _trained_peer(corpus: Corpus, split: Split) -> Pipeline:

@@ -48,23 +48,24 @@ def predict_command(
 ) -> None:
     """Copy a file with the columns 'prediction' and 'confidence' added; the order of the rows is kept."""
     from multidomain.data.columns import Columns
-    from multidomain.model.batch import predict_file
+    from multidomain.model.batch import predict_file, without_collection
     from multidomain.model.model import Model
     from multidomain.threads import use_threads
 
     use_threads(threads)
-    done = predict_file(
-        Model.load(model, method=method),
-        source,
-        output,
-        Columns(text=text_column, domain=domain_column),
-        domain=domain,
-        probabilities=probabilities,
-        abstain=abstain,
-        unknown_domain=unknown_domain,
-        encoding=encoding,
-        escape_formulas=escape_formulas,
-    )
+    with without_collection():
+        done = predict_file(
+            Model.load(model, method=method),
+            source,
+            output,
+            Columns(text=text_column, domain=domain_column),
+            domain=domain,
+            probabilities=probabilities,
+            abstain=abstain,
+            unknown_domain=unknown_domain,
+            encoding=encoding,
+            escape_formulas=escape_formulas,
+        )
     print_notes(done.notes)
     if done.without_text:
         print_notes([Note(f"{counted(done.without_text, 'row')} without text got no prediction")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
 import json
 import math
 import os
@@ -111,6 +112,15 @@ class _Lines:
         except UnicodeError as error:
             raise self._unwritable(error) from None
 
+    def write_all(self, text: str, rows: int) -> bool:
+        """Write the lines of several rows; if one of them has a character that cannot be written, return False."""
+        try:
+            self._file.write(text)
+        except UnicodeError:
+            return False
+        self._rows += rows
+        return True
+
     def _unwritable(self, error: UnicodeError) -> StorageError:
         what = f"a character ({error})"
         if isinstance(error, UnicodeEncodeError):
@@ -127,15 +137,19 @@ class _Lines:
 def _row_writer(lines: _Lines, suffix: str, columns: Sequence[str], escape_formulas: bool) -> WriteRows:
     if suffix in _JSON:
         return _json_writer(lines, columns)
+    delimiter = "\t" if suffix == ".tsv" else ","
     # With CR LF as terminator csv quotes cells that hold either; with LF it leaves a lone CR bare (Python < 3.13).
-    writer = csv.writer(lines, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\r\n")
+    one_by_one = csv.writer(lines, delimiter=delimiter, lineterminator="\r\n")
 
     def write(rows: Iterable[Sequence[Any]]) -> None:
-        writer.writerows([_escaped(cell) for cell in row] for row in rows)
+        rows = [[_escaped(cell) for cell in row] for row in rows] if escape_formulas else list(rows)
+        text = io.StringIO()
+        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+        if "\r" in text.getvalue() or not lines.write_all(text.getvalue(), len(rows)):
+            one_by_one.writerows(rows)
 
-    write_rows = write if escape_formulas else writer.writerows
-    write_rows([columns])
-    return write_rows
+    write([columns])
+    return write
 
 
 def _escaped(cell: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,18 @@ from multidomain.kernels.parallel import map_ahead
 from multidomain.model.model import Model, UnknownDomain
 
 _CHUNK = 4096
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Pause garbage collection, which looks at every list of a chunk again and again and finds no cycle among them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)

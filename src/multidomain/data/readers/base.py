@@ -86,24 +86,27 @@ class ChunkBuilder:
         self._first_row = 0
         self._rows: list[list[Any]] = []
 
-    def add(self, row: int, cells: list[Any]) -> Iterator[Chunk]:
-        """Add a row; first yield the current chunk if it is full or a row was skipped."""
+    def add(self, row: int, cells: list[Any]) -> Chunk | None:
+        """Add a row; return the chunk before it, if that is full or a row was skipped."""
+        ended = None
         if self._rows and (len(self._rows) == self._size or row != self._first_row + len(self._rows)):
-            yield from self.rest()
+            ended = self.rest()
         if not self._rows:
             self._first_row = row
         self._rows.append(cells)
+        return ended
 
-    def rest(self) -> Iterator[Chunk]:
-        """Yield the remaining rows."""
-        if self._rows:
-            values = [list(column) for column in zip(*self._rows, strict=True)]
-            yield Chunk(self._first_row, dict(zip(self._columns, values, strict=True)))
-            self._rows = []
+    def rest(self) -> Chunk | None:
+        """Return the remaining rows, if there are any."""
+        if not self._rows:
+            return None
+        values = [list(column) for column in zip(*self._rows, strict=True)]
+        self._rows = []
+        return Chunk(self._first_row, dict(zip(self._columns, values, strict=True)))
 
 
-def open_text(path: Path, encoding: str) -> TextIO:
-    """Open a text file; undecodable bytes become surrogates, so that they can be located by row later."""
+def open_text(path: Path, encoding: str, errors: str = "surrogateescape") -> TextIO:
+    """Open a text file; by default undecodable bytes become surrogates, so that they can be located by row later."""
     try:
         name = codecs.lookup(encoding).name
         io.TextIOWrapper(io.BytesIO(), name)  # refuses what is not from bytes to text, such as 'hex' and 'rot13'
@@ -113,7 +116,7 @@ def open_text(path: Path, encoding: str) -> TextIO:
         ) from None
     # Spreadsheets write a byte order mark, which would become part of the first column's name.
     name = "utf-8-sig" if name == "utf-8" else name
-    return path.open(encoding=name, errors="surrogateescape", newline="")
+    return path.open(encoding=name, errors=errors, newline="")
 
 
 def has_surrogate(text: str) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from multidomain.data.readers.base import (
@@ -21,6 +23,7 @@ from multidomain.errors import DataError, counted, quoted
 # A larger cell is nearly always an unclosed quote; without a limit it would swallow the rest of the file and
 # fill the memory.
 _LARGEST_CELL = 2**26
+_STRICT = ("utf-8", "utf-8-sig", "ascii", "cp1252", "iso8859-1")  # let no half of a surrogate pair through
 
 
 class DelimitedTable(Table):
@@ -47,9 +50,31 @@ class DelimitedTable(Table):
         self.columns = _checked_header(header[1], path.name)
 
     def _chunks(self, size: int) -> Iterator[Chunk]:
+        """Yield whole chunks of regular rows; from one that is not on, go row by row."""
+        first, n_columns = self._header_row + 1, len(self.columns)
+        if codecs.lookup(self._encoding).name not in _STRICT:
+            yield from self._row_by_row(size, first)
+            return
+        csv.field_size_limit(_LARGEST_CELL)
+        with open_text(self.path, self._encoding, errors="strict") as file:
+            reader = csv.reader(file, delimiter=self._delimiter, strict=True)
+            try:
+                deque(islice(reader, self._header_row), maxlen=0)
+                while rows := list(islice(reader, size)):
+                    if set(map(len, rows)) != {n_columns}:
+                        break
+                    yield Chunk(first, dict(zip(self.columns, map(list, zip(*rows, strict=True)), strict=True)))
+                    first += len(rows)
+                else:
+                    return
+            except (csv.Error, UnicodeError):  # it is found, and told, row by row
+                pass
+        yield from self._row_by_row(size, first)
+
+    def _row_by_row(self, size: int, first: int) -> Iterator[Chunk]:
         builder = ChunkBuilder(self.columns, size)
         for row, cells in self._records():
-            if row == self._header_row:
+            if row < first:
                 continue
             if len(cells) != len(self.columns):
                 raise DataError(
@@ -57,8 +82,10 @@ class DelimitedTable(Table):
                     f"{len(self.columns)} ({quoted(self.columns)}). A text that holds the separator or a "
                     'line break must stand in double quotes ("), and a quote inside it must be doubled.'
                 )
-            yield from builder.add(row, cells)
-        yield from builder.rest()
+            if ended := builder.add(row, cells):
+                yield ended
+        if rest := builder.rest():
+            yield rest
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield row number and cells, including the header; blank lines are counted but skipped."""

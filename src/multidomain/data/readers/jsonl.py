@@ -52,8 +52,10 @@ class JsonLinesTable(Table):
     def _chunks(self, size: int) -> Iterator[Chunk]:
         builder = ChunkBuilder(self.columns, size)
         for row, record in self._records():
-            yield from builder.add(row, [record.get(column) for column in self.columns])
-        yield from builder.rest()
+            if ended := builder.add(row, [record.get(column) for column in self.columns]):
+                yield ended
+        if rest := builder.rest():
+            yield rest
 
     def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         row = 0
