@@ -24,14 +24,14 @@ def records(name: str) -> list[dict[str, Any]]:
 
 def training() -> str:
     lines = [
-        "| domains | an iteration | textbook | ratio (least to most) | peak memory |",
+        "| domains | an iteration, CPU | textbook | ratio (least to most) | peak memory |",
         "|---:|---:|---:|---:|---:|",
     ]
     train = [r for r in records("bench.jsonl") if r["benchmark"] == "train"]
     train = [r for r in train if r["settings"].get("extractor", "mlp") == "mlp"]
-    latest = {r["n_domains"]: r for r in train if r["settings"]["private_hidden"] is None}
+    latest = {r["n_domains"]: r for r in train if r["settings"]["private_hidden"] is None and "engine_cpu_seconds" in r}
     for n_domains, r in sorted(latest.items()):
-        engine, textbook = (1000 * median(r[key]) for key in ("engine_seconds", "textbook_seconds"))
+        engine, textbook = (1000 * median(r[key]) for key in ("engine_cpu_seconds", "textbook_cpu_seconds"))
         spread = f"{r['ratio']:.1f} ({r['ratios'][0]:.1f} to {r['ratios'][-1]:.1f})"
         memory = f"{r['peak_mb'] / 1024:.1f} GB"
         lines.append(f"| {n_domains} | {engine:.0f} ms | {textbook:,.0f} ms | {spread} | {memory} |")
