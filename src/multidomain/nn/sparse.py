@@ -30,11 +30,6 @@ class SparseBatch:
         rows = self._where(torch.rand(len(self.value), device=self.value.device) >= p)
         return SparseBatch(rows.index, rows.value / (1 - p), rows.offset)
 
-    def columns(self, start: int, stop: int) -> SparseBatch:
-        """Return a range of columns, renumbered from 0."""
-        rows = self._where((self.index >= start) & (self.index < stop))
-        return SparseBatch(rows.index - start, rows.value, rows.offset)
-
     def _where(self, kept: Tensor) -> SparseBatch:
         offset = torch.zeros(len(kept) + 1, dtype=torch.int64, device=kept.device)
         torch.cumsum(kept, 0, out=offset[1:])
