@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import signal
 import socket
+import struct
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +25,7 @@ GRACE_SECONDS = 30  # for requests that are being answered
 _FAREWELL_SECONDS = 1.0  # for connections that may still have sent one
 _BACKLOG = 2048
 _TICKS = 10  # of uvicorn in a second
+_HANDSHAKE_SECONDS = 0.05  # for connections that are being established
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -49,6 +53,28 @@ def url_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{port}"
+
+
+def ignore_new_connections(listener: socket.socket) -> None:
+    """Let the kernel drop requests for a connection from now on; those that it has taken stay in the queue.
+
+    A connection that is established between the last `accept` and the close of the socket would be reset, with the
+    request that it carries. One that is dropped is tried again by the client's kernel, and refused then. Linux only.
+    """
+    if sys.platform != "linux":
+        return
+    drop_syn = [  # of the TCP header: keep what is no SYN, or a SYN with ACK
+        (0x30, 0, 0, 13),  # load the byte of flags
+        (0x54, 0, 0, 0x12),  # and SYN | ACK
+        (0x15, 0, 1, 0x02),  # is it SYN?
+        (0x06, 0, 0, 0),  # drop
+        (0x06, 0, 0, 0xFFFFFFFF),  # keep
+    ]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in drop_syn))
+    attach_filter = 26  # SO_ATTACH_FILTER, which the module socket does not name
+    with suppress(OSError):  # a kernel without filters
+        program = struct.pack("HP", len(drop_syn), ctypes.addressof(code))
+        listener.setsockopt(socket.SOL_SOCKET, attach_filter, program)
 
 
 class Server(uvicorn.Server):
@@ -126,6 +152,9 @@ class Server(uvicorn.Server):
 
     async def _accept_the_last(self, sockets: list[socket.socket]) -> None:
         """Accept the connections that wait, and no more from then on."""
+        for listener in sockets:
+            ignore_new_connections(listener)
+        await asyncio.sleep(_HANDSHAKE_SECONDS)
         accepted = []
         for listener in sockets:
             with suppress(OSError):  # there are no more

@@ -21,7 +21,7 @@ def test_no_answer_is_lost_or_wrong_while_models_are_replaced_and_the_server_sto
 ) -> None:
     figures = load(models, size, tmp_path, workers)
     record("service-load", figures)
-    assert (figures["lost"], figures["wrong"]) == (0, 0), figures
+    assert (figures["lost"], figures["wrong"]) == (0, 0), str(figures)
     assert figures["reloads"] == size.reloads
     assert figures["requests"] > 20 * size.load_seconds
 
@@ -32,7 +32,7 @@ def test_whoever_holds_connections_and_bodies_keeps_nobody_out(
 ) -> None:
     figures = slow(models, size, workers, own_address=own_address)
     record("service-slow-clients", figures)
-    assert (figures["lost"], figures["wrong"]) == (0, 0), figures
+    assert (figures["lost"], figures["wrong"]) == (0, 0), str(figures)
     assert figures["p99_ms"] < 1000, figures
     assert figures["log_bytes"] < MOST_LOG_BYTES
 
