@@ -8,11 +8,13 @@ import multiprocessing
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -176,7 +178,8 @@ def _run_all(
 
 
 def _run_wave(pool: ProcessPoolExecutor, wave: Sequence[Run], work: Path, ended: Callable[[Run, Record], None]) -> None:
-    futures = {pool.submit(execute, run, work): run for run in wave}
+    with _without_ctrl_c():  # workers start here, and one that is starting would print a traceback
+        futures = {pool.submit(execute, run, work): run for run in wave}
     failed: Exception | None = None
     for future in as_completed(futures):
         if future.cancelled():
@@ -197,6 +200,7 @@ def _run_wave(pool: ProcessPoolExecutor, wave: Sequence[Run], work: Path, ended:
 def _start_worker(parent: int) -> None:
     """Use one thread, leave Ctrl-C to the parent process, and exit when that is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _mask_ctrl_c(signal.SIG_UNBLOCK)
     code_hash()  # of the code as it is loaded
     use_threads(1)
 
@@ -206,6 +210,21 @@ def _start_worker(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Hold Ctrl-C back, here and in processes that are started, until these have a handler of their own."""
+    _mask_ctrl_c(signal.SIG_BLOCK)
+    try:
+        yield
+    finally:
+        _mask_ctrl_c(signal.SIG_UNBLOCK)
+
+
+def _mask_ctrl_c(how: int) -> None:
+    if sys.platform != "win32":
+        signal.pthread_sigmask(how, {signal.SIGINT})
 
 
 def _result(future: Future[Record], run: Run) -> Record:

@@ -83,12 +83,28 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path, run: Run):
         process.communicate()
 
 
+def started_table(results: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "multidomain", "reproduce", "table1", "--smoke", "--results", str(results)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+@pytest.mark.benchmark_data
+def test_ctrl_c_while_workers_of_a_table_start_prints_no_traceback(tmp_path: Path, benchmark_data: Path):
+    for delay in (0.0, 0.1, 0.4):
+        process = started_table(tmp_path)
+        assert process.stdout
+        while "to do" not in process.stdout.readline():
+            assert process.poll() is None, process.communicate()
+        time.sleep(delay)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert err == "stopped by Ctrl-C. All records so far are kept; the same command goes on with the rest.\n"
+
+
 @pytest.mark.benchmark_data
 def test_a_table_that_is_stopped_keeps_its_records(tmp_path: Path, benchmark_data: Path):
-    command = [sys.executable, "-m", "multidomain", "reproduce", "table1", "--smoke", "--results", str(tmp_path)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    process = started_table(tmp_path)
     assert process.stdout
     while "1/" not in process.stdout.readline():
         assert process.poll() is None, process.communicate()
