@@ -16,6 +16,21 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     dropped = min(round(p * _STEPS), _STEPS - 1)
     if not training or not dropped:
         return x
-    bits = torch.empty((x.numel() + 1) // 2, dtype=torch.int32, device=x.device).random_().view(torch.int16)
-    kept = (bits[: x.numel()] & (_STEPS - 1)).view(x.shape) >= dropped
+    kept = (_random_bits(x) & (_STEPS - 1)).view(x.shape) >= dropped
     return x * kept.to(x.dtype).mul_(_STEPS / (_STEPS - dropped))
+
+
+def relu_dropout(x: Tensor, bias: Tensor, p: float, training: bool) -> Tensor:
+    """Return ``dropout((x + bias).relu(), p, training)``, for shapes (copies, rows, n) and (copies, 1, n)."""
+    dropped = min(round(p * _STEPS), _STEPS - 1)
+    if not training or not dropped or x.device.type != "cpu":
+        return dropout((x + bias).relu(), p, training)
+    from multidomain.nn.kernels.relu_dropout import fused_relu_dropout  # here: prediction must not load the compiler
+
+    return fused_relu_dropout(x, bias, _random_bits(x), dropped, _STEPS)
+
+
+def _random_bits(x: Tensor) -> Tensor:
+    """Return 16 random bits for each value."""
+    pairs = torch.empty((x.numel() + 1) // 2, dtype=torch.int32, device=x.device)
+    return pairs.random_().view(torch.int16)[: x.numel()]

@@ -9,9 +9,9 @@ from torch import Tensor
 
 
 def gradient_of(p: Tensor) -> Tensor | None:
-    """Return the gradient of a parameter, or that of the rows which have one (see `row_sum_with_row_gradient`)."""
+    """Return the gradient of a parameter, or that of the rows which have one (see `RowGradient`)."""
     by_row = getattr(p, "row_gradient", None)
-    return p.grad if by_row is None else by_row[1]
+    return p.grad if by_row is None else by_row.values
 
 
 def clip_gradients(parameters: Sequence[Tensor], clip_norm: float) -> float:
@@ -24,6 +24,9 @@ def clip_gradients(parameters: Sequence[Tensor], clip_norm: float) -> float:
         return 0.0
     norm = float(torch.stack([torch.linalg.vector_norm(g) for g in gradients]).norm())
     if clip_norm < norm < float("inf"):
-        for gradient in gradients:
-            gradient.mul_(clip_norm / norm)
+        for p in parameters:
+            by_row = getattr(p, "row_gradient", None)
+            scaled = p.grad if by_row is None else by_row.of_output
+            if scaled is not None:
+                scaled.mul_(clip_norm / norm)
     return norm

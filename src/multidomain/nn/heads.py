@@ -27,7 +27,14 @@ class Head(nn.Module):
         self.out = nn.Linear(n_inputs, n_outputs)
 
     def forward(self, features: Tensor) -> Tensor:
-        features = dropout(features, self.dropout, self.training)
+        return self.after_dropout(self.with_dropout(features))
+
+    def with_dropout(self, features: Tensor) -> Tensor:
+        """Return the features after dropout."""
+        return dropout(features, self.dropout, self.training)
+
+    def after_dropout(self, features: Tensor) -> Tensor:
+        """Return the logits of features after dropout."""
         return self.out(self.norm(self.hidden(features)).relu())
 
     @contextmanager

@@ -27,11 +27,14 @@ class DomainObjective:
         Maps logits of D, shape (N, B, N), to the scalar that D minimises.
     J_Fs : callable
         Maps the same logits to the scalar that F_s minimises, before weighting by `lam`.
+    J_D_gradient : callable
+        Maps the same logits to the gradient of `J_D` with respect to them.
     """
 
     name: str
     J_D: Callable[..., Tensor]
     J_Fs: Callable[..., Tensor]
+    J_D_gradient: Callable[..., Tensor]
 
 
 def nll_J_D(logits: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -58,6 +61,20 @@ def nll_J_D(logits: Tensor, weight: Tensor | None = None) -> Tensor:
     log_D = logits.log_softmax(dim=-1)  # (N, B, N)
     log_D_of_own = log_D.diagonal(dim1=0, dim2=2)  # (B, N): log D_d(f) for f of domain d
     return -_mean_within_sum_over_domains(log_D_of_own.T, weight)
+
+
+def nll_J_D_gradient(logits: Tensor, weight: Tensor | None = None) -> Tensor:
+    r"""Return :math:`\partial J_D / \partial` logits :math:`= \omega_{db} (D_j(f) - 1_{j=d})`.
+
+    The weights sum to 1 in each domain.
+
+    Examples
+    --------
+    >>> nll_J_D_gradient(torch.zeros(2, 1, 2)).flatten(1)
+    tensor([[-0.5000,  0.5000],
+            [ 0.5000, -0.5000]])
+    """
+    return _minus_one_hot(logits.softmax(dim=-1)) * _share(logits, weight)
 
 
 def nll_J_Fs(logits: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -107,6 +124,16 @@ def l2_J_D(logits: Tensor, weight: Tensor | None = None) -> Tensor:
     return _mean_within_sum_over_domains((D - one_hot).square().sum(dim=-1), weight)
 
 
+def l2_J_D_gradient(logits: Tensor, weight: Tensor | None = None) -> Tensor:
+    r"""Return :math:`\partial J_D / \partial` logits :math:`= 2 \omega_{db} D_j(f) (e_j - \sum_i e_i D_i(f))`.
+
+    Here :math:`e_j = D_j(f) - 1_{j=d}`, and the weights sum to 1 in each domain.
+    """
+    D = logits.softmax(dim=-1)
+    e = _minus_one_hot(D.clone())
+    return 2 * D * (e - (e * D).sum(dim=-1, keepdim=True)) * _share(logits, weight)
+
+
 def l2_J_Fs(logits: Tensor, weight: Tensor | None = None) -> Tensor:
     r"""Return :math:`J_{F_s} = \sum_{d=1}^N \mathbb{E}_{f \sim P_d} \sum_{j=1}^N (D_j(f) - 1/N)^2`.
 
@@ -141,6 +168,17 @@ def _mean_within_sum_over_domains(losses: Tensor, weight: Tensor | None) -> Tens
     return ((losses * weight).sum(dim=1) / weight.sum(dim=1)).sum()
 
 
+def _minus_one_hot(D: Tensor) -> Tensor:
+    """Subtract 1 from the output for the own domain, in place."""
+    D.diagonal(dim1=0, dim2=2).sub_(1)
+    return D
+
+
+def _share(logits: Tensor, weight: Tensor | None) -> Tensor | float:
+    """Return how much each row counts in the mean within its domain."""
+    return 1 / logits.shape[1] if weight is None else (weight / weight.sum(dim=1, keepdim=True)).unsqueeze(-1)
+
+
 def _check(logits: Tensor) -> None:
     # The caller shapes the batch, not the user, so this is our bug: plain ValueError.
     if logits.ndim != 3 or logits.shape[0] != logits.shape[2] or logits.shape[1] == 0:
@@ -150,6 +188,6 @@ def _check(logits: Tensor) -> None:
         )
 
 
-NLL = DomainObjective(name="nll", J_D=nll_J_D, J_Fs=nll_J_Fs)
-L2 = DomainObjective(name="l2", J_D=l2_J_D, J_Fs=l2_J_Fs)
+NLL = DomainObjective(name="nll", J_D=nll_J_D, J_Fs=nll_J_Fs, J_D_gradient=nll_J_D_gradient)
+L2 = DomainObjective(name="l2", J_D=l2_J_D, J_Fs=l2_J_Fs, J_D_gradient=l2_J_D_gradient)
 OBJECTIVES: dict[str, DomainObjective] = {objective.name: objective for objective in (NLL, L2)}

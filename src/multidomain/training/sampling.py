@@ -11,7 +11,7 @@ from torch import Tensor
 from multidomain.methods.data import TrainingData
 from multidomain.methods.gradient import Batch
 from multidomain.metrics import rows_of_each
-from multidomain.nn.sparse import SparseMatrix
+from multidomain.nn.sparse import SparseBatch, SparseMatrix
 
 _BLOCK = 64  # mini-batches of each domain planned at a time
 
@@ -61,7 +61,16 @@ class DomainStream:
     def sample(self, times: int = 1) -> Batch:
         """Draw `times` mini-batches of each domain; rows are ordered by draw, then by domain."""
         rows = self.next_rows(times)
-        return Batch(self._x.take(rows), self._of(self._y, rows), self._of(self._weight, rows))
+        return Batch(self._taken(rows), self._of(self._y, rows), self._of(self._weight, rows))
+
+    def _taken(self, rows: np.ndarray) -> SparseBatch:
+        if self._x.device.type != "cpu":
+            return self._x.take(rows)
+        from multidomain.nn.kernels.take import (
+            take_rows,
+        )  # imported here: others than networks must not load the compiler
+
+        return take_rows(self._x.all(), rows)
 
     def _of(self, values: Tensor | None, rows: np.ndarray) -> Tensor | None:
         """Return the values of rows, shape (times * domains, batch_size)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from multidomain.nn.dropout import dropout
+from multidomain.nn.dropout import dropout, relu_dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.4, 0.9])
@@ -38,3 +38,26 @@ def test_gradient_passes_what_was_kept():
     y = dropout(x, 0.4, training=True)
     y.sum().backward()
     torch.testing.assert_close(x.grad, y.detach())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("p", [0.0, 0.4])
+@pytest.mark.parametrize("training", [False, True])
+def test_with_bias_and_relu_in_one_pass_the_same_bits(p: float, training: bool, dtype: torch.dtype):
+    torch.manual_seed(0)
+    x, bias, upstream = (torch.randn(2, n, 7, dtype=dtype) for n in (5, 1, 5))
+    results = []
+    for function in (relu_dropout, lambda h, b, *how: dropout((h + b).relu(), *how)):
+        own = [x.clone().requires_grad_(), bias.clone().requires_grad_()]
+        torch.manual_seed(1)
+        out = function(*own, p, training)
+        out.backward(upstream)
+        results.append((out, own[0].grad))
+        torch.testing.assert_close(own[1].grad, own[0].grad.sum(dim=1, keepdim=True))
+    assert all(torch.equal(found, expected) for found, expected in zip(*results, strict=True))
+    assert 0 < (results[0][0] == 0).double().mean() < 1
+
+
+def test_what_is_not_finite_stays_so():
+    x = torch.full((1, 1000, 1), float("nan"))
+    assert relu_dropout(x, torch.zeros(1, 1, 1), 0.4, training=True).isnan().any()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
-from torch.optim import Adam
 
 from multidomain.methods.adversarial.class_priors import prior_ratios
 from multidomain.methods.adversarial.network import NetworkMethod
@@ -20,7 +20,9 @@ from multidomain.methods.history import History
 from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
 from multidomain.methods.registry import register
 from multidomain.methods.task import Task
+from multidomain.nn.adam import DenseAdam
 from multidomain.nn.heads import Head
+from multidomain.nn.kernels.head_gradient import set_gradients
 from multidomain.nn.norm import Norm
 from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.domain import OBJECTIVES
@@ -179,7 +181,7 @@ class MAN(NetworkMethod):
         self.prior_ratio: Tensor | None = None  # in D's objectives, shape (domains, classes); None: all 1
         if s.adversary:
             objective = OBJECTIVES[s.adversary]
-            self.J_D, self.J_Fs = objective.J_D, objective.J_Fs
+            self.J_D, self.J_Fs, self.J_D_gradient = objective.J_D, objective.J_Fs, objective.J_D_gradient
 
     @classmethod
     def requirements(cls, settings: MANSettings) -> Requirements:
@@ -202,7 +204,7 @@ class MAN(NetworkMethod):
     def start_training(self) -> None:
         self.start_optimisers(self.settings.lr, [self.C])
         if self.D is not None:
-            self.optimisers["D"] = Adam(self.D.parameters(), lr=self.settings.lr, fused=True)
+            self.optimisers["D"] = DenseAdam(self.D.parameters(), lr=self.settings.lr)
 
     def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
         log: dict[str, Tensor] = {}
@@ -230,13 +232,14 @@ class MAN(NetworkMethod):
         with torch.no_grad():  # F_s does not change during the updates of D: one pass serves them all
             x = U.sample(updates).x
             read, weight = self.D_input(self._f_s(x, updates * N), x)
+            read = self.D.with_dropout(read)
         for u in range(updates):
             rows = slice(u * N, (u + 1) * N)
-            logits = self.D(read[rows])  # (N, B, N)
-            j_D = self.J_D(logits, None if weight is None else weight[rows])
-            self.descend(j_D, ["D"])
+            counts = None if weight is None else weight[rows]
+            logits = set_gradients(self.D, read[rows], partial(self.J_D_gradient, weight=counts))  # (N, B, N)
+            self.take_step(["D"])
         correct = logits.argmax(-1) == torch.arange(N, device=logits.device)[:, None]
-        return {"J_D": j_D.detach(), "D_accuracy": correct.double().mean()}
+        return {"J_D": self.J_D(logits, counts), "D_accuracy": correct.double().mean()}
 
     def _updates_of_D(self, epoch: int, i: int) -> int:
         warming = self.settings.warm_up and (i == 0 or (epoch == 0 and i < WARM_UP_ITERATIONS))

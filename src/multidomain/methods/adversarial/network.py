@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam
 
 from multidomain.errors import quoted
 from multidomain.methods.divergence import Divergence, not_finite
 from multidomain.methods.gradient import GradientMethod
+from multidomain.nn.adam import DenseAdam
 from multidomain.nn.extractors.base import Extractor
 from multidomain.nn.gradients import clip_gradients, gradient_of
 from multidomain.nn.sparse import SparseBatch
@@ -76,7 +76,7 @@ class NetworkMethod(GradientMethod):
                     F.row_optimiser = rows
                 self.optimisers["rows"] = rows
         others = [p for p in parameters if p.requires_grad and not any(p is table for table in tables)]
-        self.optimisers["main"] = Adam(others, lr=lr, fused=True)
+        self.optimisers["main"] = DenseAdam(others, lr=lr)
 
     def end_training(self) -> None:
         super().end_training()
@@ -86,15 +86,17 @@ class NetworkMethod(GradientMethod):
     def losses_at_chance(self) -> dict[str, float]:
         return {"J_C": len(self.task.labelled) * math.log(max(self.task.n_classes, 2))}
 
-    def descend(self, loss: Tensor, names: Sequence[str] = ("main", "rows")) -> None:
-        """Take one step down the gradient of a loss, clipped if so set; by default of all that `start_optimisers` made.
-
-        The norm is over all parameters of the named optimisers together.
-        """
-        optimisers = [self.optimisers[name] for name in names if name in self.optimisers]
-        for optimiser in optimisers:
-            optimiser.zero_grad()
+    def descend(self, loss: Tensor, names: Sequence[str] = ("rows", "main")) -> None:
+        """Take one step down the gradient of a loss; by default of all that `start_optimisers` made."""
+        for name in names:
+            if name in self.optimisers:
+                self.optimisers[name].zero_grad()
         loss.backward()
+        self.take_step(names)
+
+    def take_step(self, names: Sequence[str]) -> None:
+        """Take one step down the gradients that are set, clipped if so set. Their norm is over all optimisers named."""
+        optimisers = [self.optimisers[name] for name in names if name in self.optimisers]
         if self.clip_norm is not None:
             self._clip([p for one in optimisers for group in one.param_groups for p in group["params"]], self.clip_norm)
         for optimiser in optimisers:

@@ -16,10 +16,14 @@ from multidomain.registry import Registry
 
 
 class RowOptimiser(Protocol):
-    """An optimiser that defers row updates until the rows are read."""
+    """An optimiser that defers row updates until the rows are read or have a gradient."""
 
     def refresh(self, p: Tensor, rows: Tensor) -> None:
         """Bring some rows of a parameter up to date."""
+        ...
+
+    def row_sum(self, x: SparseBatch, p: Tensor, copies: int = 1, dropout: float = 0.0) -> Tensor:
+        """Return the product of a batch and a parameter that is up to date; its gradient is a `RowGradient`."""
         ...
 
 
@@ -79,19 +83,18 @@ class Extractor(nn.Module, ABC):
         """
 
     def _in_table(self, x: SparseBatch, copy: int | None) -> SparseBatch:
-        """Return the batch with columns mapped to table rows, which are brought up to date if training requires it."""
+        """Return the batch with columns mapped to table rows."""
         if copy is not None:
-            x = replace(x, index=x.index + copy * self.n_inputs)
-        elif self.copies > 1:
+            return replace(x, index=x.index + copy * self.n_inputs)
+        if self.copies > 1:
             rows_of_each = len(x) // self.copies
-            x = replace(x, index=x.index + x.row_of_value // rows_of_each * self.n_inputs)
-        if self.training and self.row_optimiser is not None:
-            self.row_optimiser.refresh(self.table, x.index)
+            return replace(x, index=x.index + x.row_of_value // rows_of_each * self.n_inputs)
         return x
 
     @property
-    def _learns_by_rows(self) -> bool:
-        return self.training and self.row_optimiser is not None
+    def _learning(self) -> RowOptimiser | None:
+        """Return the optimiser of the table, in training."""
+        return self.row_optimiser if self.training else None
 
 
 WORD_SETTINGS = ("dimension", "tune_vectors")

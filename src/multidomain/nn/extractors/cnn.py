@@ -54,7 +54,9 @@ class CNNExtractor(WordExtractor):
     def forward(self, x: SparseBatch, copy: int | None = None) -> Tensor:
         from multidomain.nn.kernels.conv_pool import conv_pool  # here: other extractors need not wait for a compiler
 
-        filters = of_copy(self.filters, copy)
-        pooled = conv_pool(self._in_table(x, copy), self.vectors, filters, self.sizes, self._learns_by_rows)
+        x, filters = self._in_table(x, copy), of_copy(self.filters, copy)
+        if self._learning is not None:
+            self._learning.refresh(self.vectors, x.index)
+        pooled = conv_pool(x, self.vectors, filters, self.sizes, self._learning is not None)
         pooled = pooled.view(len(filters), -1, pooled.shape[-1])
         return self._features((pooled + of_copy(self.filter_bias, copy)).relu(), copy)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from multidomain.nn.extractors.base import WORD_SETTINGS, WordExtractor, register, uniform
 from multidomain.nn.kernels.recurrence import lstm_states
-from multidomain.nn.kernels.row_sum import row_sum, row_sum_with_row_gradient
+from multidomain.nn.kernels.row_sum import row_sum
 from multidomain.nn.sparse import SparseBatch
 
 _MOST_PLACES = 4  # for each word, in a batch of all copies
@@ -74,7 +74,7 @@ class LSTMExtractor(WordExtractor):
         one_by_one = SparseBatch(
             words.index, words.value, torch.arange(len(words.index) + 1, device=words.index.device)
         )
-        look_up = row_sum_with_row_gradient if self._learns_by_rows else row_sum
+        look_up = row_sum if self._learning is None else self._learning.row_sum
         vectors = look_up(one_by_one, self.vectors)  # (words, dimension)
 
         copies = range(self.copies) if copy is None else range(copy, copy + 1)

@@ -9,9 +9,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from multidomain.nn.dropout import dropout
+from multidomain.nn.dropout import relu_dropout
 from multidomain.nn.extractors.base import Extractor, of_copy, register, uniform
-from multidomain.nn.kernels.row_sum import row_sum, row_sum_with_row_gradient
+from multidomain.nn.kernels.row_sum import row_sum
 from multidomain.nn.sparse import SparseBatch
 
 
@@ -54,15 +54,26 @@ class MLPExtractor(Extractor):
         return self.first_weight
 
     def forward(self, x: SparseBatch, copy: int | None = None) -> Tensor:
-        h = (self._first_layer(x, copy) + of_copy(self.first_bias, copy)).relu()  # (copies, rows, hidden[0])
-        for weight, bias in zip(self.weights, self.biases, strict=True):
-            h = dropout(h, self.dropout, self.training)
-            h = torch.baddbmm(of_copy(bias, copy), h, of_copy(weight, copy)).relu()
-        return h
+        h, bias = self._first_layer(x, copy), self.first_bias  # (copies, rows, hidden[0])
+        for weight, next_bias in zip(self.weights, self.biases, strict=True):
+            h = relu_dropout(h, of_copy(bias, copy), self.dropout, self.training)
+            h, bias = self._product(h, weight, copy), next_bias
+        return (h + of_copy(bias, copy)).relu()
 
     def _first_layer(self, x: SparseBatch, copy: int | None) -> Tensor:
-        if self.training and self.dropout:
-            x = x.with_dropout(self.dropout)
-        x = self._in_table(x, copy)
-        sums = (row_sum_with_row_gradient if self._learns_by_rows else row_sum)(x, self.first_weight)
-        return sums.view(1 if copy is not None else self.copies, -1, sums.shape[-1])
+        copies, learning = (self.copies if copy is None else 1), self._learning
+        if learning is not None:
+            own = x if copy is None else self._in_table(x, copy)
+            sums = learning.row_sum(own, self.first_weight, copies, self.dropout)
+        else:
+            dropped = x.with_dropout(self.dropout) if self.training and self.dropout else x
+            sums = row_sum(self._in_table(dropped, copy), self.first_weight)
+        return sums.view(copies, -1, sums.shape[-1])
+
+    def _product(self, h: Tensor, weight: Tensor, copy: int | None) -> Tensor:
+        if self._learning is not None and copy is None:
+            from multidomain.nn.kernels.few_rows import FEW, bmm_after_relu  # here: prediction must not load a compiler
+
+            if h.shape[1] <= FEW:
+                return bmm_after_relu(h, weight)
+        return torch.bmm(h, of_copy(weight, copy))

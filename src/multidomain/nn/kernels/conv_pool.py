@@ -15,6 +15,7 @@ from torch import Tensor
 
 from multidomain.errors import ConfigError
 from multidomain.kernels.compiled import compiled
+from multidomain.nn.kernels.row_sum import RowGradient
 from multidomain.nn.sparse import SparseBatch
 
 _DOCUMENTS_AT_A_TIME = 256  # bounds the memory for products of words and filters
@@ -35,8 +36,8 @@ def conv_pool(x: SparseBatch, table: Tensor, filters: Tensor, sizes: tuple[int, 
     sizes
         Kernel sizes. A document shorter than a kernel is treated as zero-padded.
     learns_words
-        Store the gradient of the word vectors in ``table.row_gradient``, as `row_sum_with_row_gradient` does.
-        Otherwise a table that requires a gradient gets a dense one.
+        Store the gradient of the word vectors in ``table.row_gradient``, a `RowGradient`. Otherwise a table
+        that requires a gradient gets a dense one.
     """
     if table.device.type != "cpu":
         raise ConfigError("The CNN runs on the CPU only.", "Use {device=cpu}, or another extractor.")
@@ -84,7 +85,7 @@ class _ConvPool(torch.autograd.Function):
             d_vectors.append(d_words)
         if ctx.learns:
             assert ctx.table.row_gradient is None, "one pass through the first layer in each step"
-            ctx.table.row_gradient = _added(named, d_vectors)
+            ctx.table.row_gradient = RowGradient.of_rows(*_added(named, d_vectors))
             return d_filters, None, None, None, None
         d_table = None
         if ctx.needs_input_grad[1]:

@@ -24,6 +24,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from multidomain.kernels.compiled import compiled
+from multidomain.nn.kernels.row_sum import RowGradient
+from multidomain.nn.sparse import SparseBatch
 
 _MOST_STEPS = 256  # beta1^256 is 2e-12: later steps do not move a weight
 _CACHED = 1024  # rows last updated in the same step have missed the same steps
@@ -32,8 +34,8 @@ _CACHED = 1024  # rows last updated in the same step have missed the same steps
 class RowAdam(Optimizer):
     """Adam that reads and writes only the rows of a batch.
 
-    It uses the gradients stored by `row_sum_with_row_gradient`. Rows must be brought up to date with `refresh` before
-    they are read, and all of them with `flush` before the weights are used elsewhere. CPU only.
+    `row_sum` reads rows as they are when up to date, and its gradient is the one that `step` uses. Whatever else reads
+    rows brings them up to date with `refresh` before, and all of them with `flush`. CPU only.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class RowAdam(Optimizer):
     ):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
         self.zero_grad()
+        self._places = {p: np.zeros(len(p), np.int64) for p in self._params()}  # scratch memory for transposing a batch
         for p in self._params():
             self.state[p] = {
                 "step": torch.zeros((), dtype=torch.int64),
@@ -56,11 +59,39 @@ class RowAdam(Optimizer):
     def _params(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
 
+    def row_sum(self, x: SparseBatch, p: Tensor, copies: int = 1, dropout: float = 0.0) -> Tensor:
+        """Return the product of a sparse batch, after dropout, and the parameter, whose rows are brought up to date.
+
+        Parameters
+        ----------
+        copies
+            The parameter is this many matrices of the same height, one below the other, and the batch has as many rows
+            for each.
+        """
+        return _RowSum.apply(p, x, copies, dropout, self)
+
+    def sum_rows(self, p: Tensor, rows: Tensor, batch: SparseBatch, n_sums: int) -> Tensor:
+        """Return `row_sum` of the transpose of `batch`, whose rows belong to `rows` of the parameter."""
+        sums = p.new_zeros(n_sums, p.shape[1])
+        state, entries = self.state[p], _entries(batch)
+        _add_rows(_arrays(p, state), rows.numpy(), entries, int(state["step"]), self._adam, sums.numpy())
+        return sums
+
+    def transposed(self, x: SparseBatch, p: Tensor, copies: int, dropout: float) -> tuple[Tensor, SparseBatch]:
+        """Return the rows of the parameter that a batch names, each once, and the transposed batch, a row for each.
+
+        For copies and dropout see `row_sum`.
+        """
+        random = (torch.rand(len(x.value)) if dropout else x.value.new_ones(0)).numpy()
+        each = (max(len(x) // copies, 1), len(p) // copies)
+        rows, *places = map(torch.from_numpy, _transpose(_entries(x), each, random, dropout, self._places[p]))
+        return rows, SparseBatch(*places)
+
     @torch.no_grad()
     def refresh(self, p: Tensor, rows: Tensor) -> None:
         """Bring some rows up to date; duplicates are allowed."""
-        group, state = self.param_groups[0], self.state[p]
-        _make_up(_arrays(p, state), rows.numpy(), int(state["step"]), _adam(group))
+        state = self.state[p]
+        _refresh(_arrays(p, state), rows.numpy(), int(state["step"]), self._adam)
 
     def flush(self) -> None:
         """Bring all rows up to date."""
@@ -70,14 +101,17 @@ class RowAdam(Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update the rows that have a gradient."""
-        group = self.param_groups[0]
         for p in self._params():
-            state = self.state[p]
+            state, gradient = self.state[p], p.row_gradient  # type: ignore[attr-defined]
             state["step"] += 1
-            if p.row_gradient is None:  # type: ignore[attr-defined]
-                continue
-            rows, gradient = p.row_gradient  # type: ignore[attr-defined]
-            _update(_arrays(p, state), rows.numpy(), gradient.numpy(), int(state["step"]), _adam(group))
+            if gradient is not None:
+                update_rows((p, state["exp_avg"], state["exp_avg_sq"]), gradient, int(state["step"]), self._adam)
+                state["updated"].numpy()[gradient.rows.numpy()] = int(state["step"])
+
+    @property
+    def _adam(self) -> tuple[float, float, float, float]:
+        group = self.param_groups[0]
+        return (group["lr"], *group["betas"], group["eps"])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients."""
@@ -91,12 +125,43 @@ class RowAdam(Optimizer):
                 self.state[p][name].copy_(value)
 
 
+class _RowSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, x: SparseBatch, copies: int, dropout: float, optimiser: RowAdam) -> Tensor:
+        ctx.p = p
+        ctx.rows, ctx.batch = optimiser.transposed(x, p, copies, dropout)
+        return optimiser.sum_rows(p, ctx.rows, ctx.batch, len(x))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, ...]:
+        assert ctx.p.row_gradient is None, "one pass through the first layer in each step"
+        ctx.p.row_gradient = RowGradient(ctx.rows, ctx.batch, gradient.contiguous())
+        return None, None, None, None, None
+
+
+def update_rows(
+    weights: tuple[Tensor, Tensor, Tensor], gradient: RowGradient, step: int, adam: tuple[float, float, float, float]
+) -> None:
+    """Take step number `step` of Adam on the rows that have a gradient, which are up to date.
+
+    Parameters
+    ----------
+    weights
+        A parameter and its two moments; of more than two dimensions, all but the last count rows.
+    adam
+        Learning rate, both betas, eps.
+    """
+    arrays = tuple(t.detach().view(-1, t.shape[-1]).numpy() for t in weights)
+    rows, of_output = gradient.rows.numpy(), gradient.of_output.numpy()
+    _update(arrays, rows, _entries(gradient.batch), of_output, step, adam)
+
+
+def _entries(x: SparseBatch) -> tuple[np.ndarray, ...]:
+    return x.index.numpy(), x.value.numpy(), x.offset.numpy()
+
+
 def _arrays(p: Tensor, state: dict[str, Tensor]) -> tuple[np.ndarray, ...]:
     return tuple(t.detach().numpy() for t in (p, state["exp_avg"], state["exp_avg_sq"], state["updated"]))
-
-
-def _adam(group: dict[str, Any]) -> tuple[float, float, float, float]:
-    return (group["lr"], *group["betas"], group["eps"])
 
 
 @compiled
@@ -132,49 +197,119 @@ def _missed(terms, s, n, adam):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _make_up(arrays, rows, step, adam):  # type: ignore[no-untyped-def]
-    """Apply the missed updates of rows up to and including `step`."""
-    w, m, v, updated = arrays
-    cached = np.full(_CACHED, -1, np.int64)
-    terms = np.empty((_CACHED, 6), w.dtype)  # alpha and eps * zeta of both terms, beta1^n, beta2^n
-    for i in range(len(rows)):
-        r = rows[i]
-        s = updated[r]
-        if s == step:
-            continue
-        updated[r] = step
-        if s == 0:  # never had a gradient
-            continue
-        slot = s % _CACHED
-        if cached[slot] != s:
-            cached[slot] = s
-            _missed(terms[slot], s, step - s, adam)
-        a1, e1, a2, e2, decay1, decay2 = terms[slot]
-        w_r, m_r, v_r = w[r], m[r], v[r]
-        for j in range(w.shape[1]):
-            root = np.sqrt(v_r[j])
-            w_r[j] -= m_r[j] * (a1 / (root + e1) + a2 / (root + e2))
-            m_r[j] *= decay1
-            v_r[j] *= decay2
+def _moved(terms, of_step, s, step, adam):  # type: ignore[no-untyped-def]
+    """Return the terms of `_missed` for rows last updated in step `s`, computed once for all of them."""
+    slot = s % _CACHED
+    if of_step[slot] != s:
+        of_step[slot] = s
+        _missed(terms[slot], s, step - s, adam)
+    return terms[slot]
 
 
 @compiled
-def _update(arrays, rows, gradient, step, adam):  # type: ignore[no-untyped-def]
-    """Take an Adam step on rows that are up to date."""
+def _make_up(w, m, v, terms):  # type: ignore[no-untyped-def]
+    """Apply the missed updates of a row."""
+    a1, e1, a2, e2, decay1, decay2 = terms
+    for j in range(len(w)):
+        root = np.sqrt(v[j])
+        r1, r2 = root + e1, root + e2
+        w[j] -= m[j] * ((a1 * r2 + a2 * r1) / (r1 * r2))
+        m[j] *= decay1
+        v[j] *= decay2
+
+
+@compiled
+def _add(value, row, to):  # type: ignore[no-untyped-def]
+    for j in range(len(row)):
+        to[j] += value * row[j]
+
+
+@compiled
+def _transpose(entries, each, random, dropout, place):  # type: ignore[no-untyped-def]
+    """Return the weight rows of a batch, ascending, as memory is read faster, and the transposed batch.
+
+    `each` is the number of batch rows and of weight rows of a copy; `place` is zero for all weight rows, before and
+    after.
+    """
+    index, value, offset = entries
+    row_of, n = np.empty(len(index), np.int64), 0
+    rows = np.empty(len(index), np.int64)
+    for b in range(len(offset) - 1):
+        first = b // each[0] * each[1]
+        for e in range(offset[b], offset[b + 1]):
+            row_of[e] = -1
+            if not dropout or random[e] >= dropout:
+                row_of[e] = r = first + index[e]
+                if place[r] == 0:
+                    rows[n] = r
+                    n += 1
+                place[r] += 1
+    rows = np.flatnonzero(place) if len(place) < 16 * n else np.sort(rows[:n])
+    end, at = np.empty(n + 1, np.int64), 0
+    for i in range(n):
+        end[i] = at
+        at += place[rows[i]]
+        place[rows[i]] = end[i]
+    end[n] = at
+    batch_row, values = np.empty(at, np.int64), np.empty(at, value.dtype)
+    kept = value.dtype.type(1 - dropout)
+    for b in range(len(offset) - 1):
+        for e in range(offset[b], offset[b + 1]):
+            if row_of[e] >= 0:
+                k = place[row_of[e]]
+                place[row_of[e]] += 1
+                batch_row[k], values[k] = b, value[e] / kept
+    for r in rows:
+        place[r] = 0
+    return rows, batch_row, values, end
+
+
+@compiled
+def _add_rows(arrays, rows, entries, step, adam, sums):  # type: ignore[no-untyped-def]
+    """Bring rows up to date and add them to the sums that they belong to: each is read once."""
     w, m, v, updated = arrays
+    batch_row, value, offset = entries
+    terms, of_step = np.empty((_CACHED, 6), w.dtype), np.full(_CACHED, -1, np.int64)
+    for i in range(len(rows)):
+        r = rows[i]
+        if 0 < updated[r] < step:  # 0: it never had a gradient
+            _make_up(w[r], m[r], v[r], _moved(terms, of_step, updated[r], step, adam))
+        updated[r] = step
+        for e in range(offset[i], offset[i + 1]):
+            _add(value[e], w[r], sums[batch_row[e]])
+
+
+@compiled
+def _refresh(arrays, rows, step, adam):  # type: ignore[no-untyped-def]
+    """Apply the missed updates of rows up to and including `step`."""
+    w, m, v, updated = arrays
+    terms, of_step = np.empty((_CACHED, 6), w.dtype), np.full(_CACHED, -1, np.int64)
+    for r in rows:
+        if 0 < updated[r] < step:
+            _make_up(w[r], m[r], v[r], _moved(terms, of_step, updated[r], step, adam))
+        updated[r] = step
+
+
+@compiled
+def _update(arrays, rows, entries, of_output, step, adam):  # type: ignore[no-untyped-def]
+    """Take an Adam step on rows; the gradient exists for one row at a time."""
+    w, m, v = arrays
+    batch_row, value, offset = entries
     lr, beta1, beta2, eps = adam
     c = np.empty(7, w.dtype)  # in the weights' precision, as in dense Adam
     c[0], c[1], c[2], c[3] = beta1, 1 - beta1, beta2, 1 - beta2
     c[4], c[5], c[6] = lr / (1 - beta1**step), 1 / math.sqrt(1 - beta2**step), eps
     b1, b1_rest, b2, b2_rest, size, root_scale, small = c
+    g = np.empty(w.shape[1], w.dtype)
     for i in range(len(rows)):
         r = rows[i]
-        updated[r] = step
-        w_r, m_r, v_r, g_r = w[r], m[r], v[r], gradient[i]
+        g[:] = 0
+        for e in range(offset[i], offset[i + 1]):
+            _add(value[e], of_output[batch_row[e]], g)
+        w_r, m_r, v_r = w[r], m[r], v[r]
         for j in range(w.shape[1]):
-            g = g_r[j]
-            m_j = b1 * m_r[j] + b1_rest * g
-            v_j = b2 * v_r[j] + b2_rest * g * g
+            m_j = b1 * m_r[j] + b1_rest * g[j]
+            v_j = b2 * v_r[j] + b2_rest * g[j] * g[j]
             m_r[j] = m_j
             v_r[j] = v_j
             w_r[j] -= size * m_j / (np.sqrt(v_j) * root_scale + small)

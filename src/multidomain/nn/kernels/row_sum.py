@@ -1,8 +1,9 @@
-"""The first layer: weighted sums of the weight rows indexed by a sparse batch."""
+"""The first layer: weighted sums of the weight rows indexed by a sparse batch, and their gradient."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -18,30 +19,34 @@ def row_sum(x: SparseBatch, weight: Tensor) -> Tensor:
     )
 
 
-def row_sum_with_row_gradient(x: SparseBatch, weight: Tensor) -> Tensor:
-    """Do the same, but store the weight's gradient in ``weight.row_gradient``, only for the rows in `x`.
+@dataclass(frozen=True)
+class RowGradient:
+    """The gradient of a weight matrix of which a batch reads few rows, stored in its ``row_gradient``.
 
-    It is a pair: row numbers, ascending, and one gradient row for each. The dense gradient, nearly all zeros, is never
-    allocated.
+    It is kept as two factors, of which an optimiser can make one row at a time: the transposed batch, and the gradient
+    of what was computed. The dense gradient, nearly all zeros, is never allocated.
+
+    Attributes
+    ----------
+    rows
+        The weight rows that have a gradient, each once.
+    batch
+        For each of them, the rows of the output that it went into, and how much.
+    of_output
+        Gradient of the output, shape (rows of the output, weight.shape[1]).
     """
-    return _RowSum.apply(weight, x)
 
+    rows: Tensor
+    batch: SparseBatch
+    of_output: Tensor
 
-class _RowSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: SparseBatch) -> Tensor:
-        ctx.weight, ctx.x = weight, x
-        return row_sum(x, weight)
+    @classmethod
+    def of_rows(cls, rows: Tensor, values: Tensor) -> Self:
+        """Return a gradient that is known row by row."""
+        own = torch.arange(len(rows) + 1)
+        return cls(rows, SparseBatch(own[:-1], values.new_ones(len(rows)), own), values)
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None]:
-        x: SparseBatch = ctx.x
-        # The transposed product: for each weight row, the weighted sum of the gradients of the batch rows that used it.
-        index, order = torch.sort(x.index)
-        rows, counts = torch.unique_consecutive(index, return_counts=True)
-        offset = torch.zeros(len(rows) + 1, dtype=torch.int64)
-        torch.cumsum(counts, 0, out=offset[1:])
-        transposed = SparseBatch(x.row_of_value[order], x.value[order], offset)
-        assert ctx.weight.row_gradient is None, "one pass through the first layer in each step"
-        ctx.weight.row_gradient = (rows, row_sum(transposed, gradient.contiguous()))
-        return None, None
+    @property
+    def values(self) -> Tensor:
+        """Return the gradient of each of the rows."""
+        return row_sum(self.batch, self.of_output)

@@ -89,7 +89,7 @@ def test_the_adversary_teaches_neither_C_nor_private_extractors(task: Task, make
         with can.D.frozen():
             read, weight = can.D_input(f_s_of_text, text)
             loss = loss + lam * can.J_Fs(can.D(read), weight)
-        parameters = [can.C.out.weight, can.F_d.weights[0], can.F_s.weights[0]]
+        parameters = [can.C.out.weight, can.F_d.biases[0], can.F_s.biases[0]]
         gradients.append(torch.autograd.grad(loss, parameters))
     for without, with_adversary in zip(gradients[0][:2], gradients[1][:2], strict=True):
         torch.testing.assert_close(without, with_adversary)

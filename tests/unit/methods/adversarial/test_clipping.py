@@ -22,8 +22,9 @@ def dense_gradients(method: MAN, names: tuple[str, ...]) -> dict[str, Tensor]:
         if name.split(".")[0] not in names:
             continue
         if getattr(p, "row_gradient", None) is not None:
-            rows, values = p.row_gradient
-            gradients[name] = torch.zeros_like(p).index_copy(0, rows, values)
+            gradient = p.row_gradient
+            dense = torch.zeros_like(p).flatten(0, -2).index_copy(0, gradient.rows, gradient.values)
+            gradients[name] = dense.view_as(p)
         elif p.grad is not None:
             gradients[name] = p.grad.clone()
     return gradients
@@ -91,7 +92,7 @@ def test_a_gradient_that_is_not_finite_stops_the_step(
     def spoilt(loss: Tensor, *args: Any, **options: Any) -> None:
         backward(loss, *args, **options)
         p = dict(method.named_parameters())[part]
-        (p.grad if p.grad is not None else p.row_gradient[1])[0, 0] = bad
+        (p.grad if p.grad is not None else p.row_gradient.of_output)[0, 0] = bad
 
     monkeypatch.setattr(Tensor, "backward", spoilt)
     before = {name: value.clone() for name, value in method.named_parameters()}

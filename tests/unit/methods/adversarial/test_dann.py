@@ -109,8 +109,9 @@ def gradients_of(method: SourcesAndTarget) -> dict[str, Tensor]:
     gradients = {}
     for name, p in method.named_parameters():
         if getattr(p, "row_gradient", None) is not None:
-            rows, values = p.row_gradient
-            gradients[name] = torch.zeros_like(p).index_copy(0, rows, values)
+            gradient = p.row_gradient
+            dense = torch.zeros_like(p).flatten(0, -2).index_copy(0, gradient.rows, gradient.values)
+            gradients[name] = dense.view_as(p)
         else:
             gradients[name] = p.grad
     return gradients

@@ -24,8 +24,9 @@ def gradients_of(method: MAN) -> dict[str, torch.Tensor]:
     gradients = {}
     for name, p in method.named_parameters():
         if getattr(p, "row_gradient", None) is not None:
-            rows, values = p.row_gradient
-            gradients[name] = torch.zeros_like(p).index_copy(0, rows, values)
+            gradient = p.row_gradient
+            dense = torch.zeros_like(p).flatten(0, -2).index_copy(0, gradient.rows, gradient.values)
+            gradients[name] = dense.view_as(p)
         elif p.grad is not None:
             gradients[name] = p.grad
     return gradients

@@ -89,7 +89,7 @@ def test_gradients_of_words_come_by_rows(kind: str):
     F.train()
     F.row_optimiser = RowAdam([F.table], lr=0.1)
     F(x).square().sum().backward()
-    rows, gradient = F.vectors.row_gradient
+    rows, gradient = F.vectors.row_gradient.rows, F.vectors.row_gradient.values
     assert F.vectors.grad is None or not F.vectors.grad.any()
     scattered = torch.zeros_like(dense)
     scattered[rows] = gradient

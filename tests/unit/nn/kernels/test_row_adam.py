@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from multidomain.nn.kernels.row_adam import RowAdam
-from multidomain.nn.kernels.row_sum import row_sum, row_sum_with_row_gradient
+from multidomain.nn.kernels.row_sum import RowGradient, row_sum
 from multidomain.nn.sparse import SparseBatch, SparseMatrix
 
 ROWS, WIDTH = 60, 7
@@ -44,7 +44,7 @@ def dense_run(steps: list[tuple[Tensor, Tensor]], lr: float) -> Tensor:
 
 def step(p: nn.Parameter, optimiser: RowAdam, rows: Tensor, gradient: Tensor) -> None:
     optimiser.refresh(p, rows)
-    p.row_gradient = (rows, gradient)
+    p.row_gradient = RowGradient.of_rows(rows, gradient)
     optimiser.step()
 
 
@@ -106,18 +106,47 @@ def test_row_gradient_is_the_dense_one(density: float):
     matrix = sparse.csr_matrix((random.random((9, ROWS)) < density) * random.integers(1, 5, ROWS))
     x = SparseMatrix(matrix, dtype=torch.float64).take(np.array([4, 0, 4, 8]))  # a row twice
     p, dense = weights(), weights()
-    p.row_gradient = None
     upstream = torch.from_numpy(random.normal(size=(4, WIDTH)))
-    sums = row_sum_with_row_gradient(x, p)
+    sums = RowAdam([p], lr=0.01).row_sum(x, p)
     (sums * upstream).sum().backward()
     expected = torch.from_numpy(matrix[[4, 0, 4, 8]].toarray().astype(float)) @ dense
     (expected * upstream).sum().backward()
     torch.testing.assert_close(sums, expected)
     torch.testing.assert_close(row_sum(x, p), expected)
-    rows, gradient = p.row_gradient
+    rows, gradient = p.row_gradient.rows, p.row_gradient.values
     assert rows.tolist() == sorted(set(x.index.tolist()))
     torch.testing.assert_close(torch.zeros_like(p).index_copy(0, rows, gradient), dense.grad)
     assert p.grad is None
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_row_sum_reads_what_dense_adam_has_written(copies: int, dropout: float):
+    """Rows that wait for a gradient are read as if they had moved; each copy has rows of its own."""
+    random = np.random.default_rng(2)
+    matrix = sparse.csr_matrix((random.random((12, ROWS // copies)) < 0.1) * 2.0)
+    x = SparseMatrix(matrix, dtype=torch.float64).all()
+    shifted = SparseBatch(x.index + x.row_of_value // (12 // copies) * (ROWS // copies), x.value, x.offset)
+    p = weights()
+    optimiser = RowAdam([p], lr=0.01)
+    for rows, gradient in batches(20):
+        step(p, optimiser, rows, gradient)
+    torch.manual_seed(0)
+    sums = optimiser.row_sum(x, p, copies, dropout)
+    torch.manual_seed(0)
+    expected = row_sum(shifted.with_dropout(dropout), dense_run(batches(20), 0.01))
+    torch.testing.assert_close(sums.detach(), expected, rtol=0, atol=1e-6)
+    assert not torch.equal(dense_run(batches(20), 0.01), dense_run(batches(19), 0.01))
+
+
+def test_a_step_takes_the_gradient_of_row_sum():
+    x = SparseMatrix(sparse.csr_matrix(np.eye(ROWS)[[3, 5, 3]]), dtype=torch.float64).all()
+    p, upstream = weights(), torch.arange(3.0 * WIDTH, dtype=torch.float64).view(3, WIDTH)
+    optimiser = RowAdam([p], lr=0.01)
+    (optimiser.row_sum(x, p) * upstream).sum().backward()
+    optimiser.step()
+    expected = dense_run([(torch.tensor([3, 5]), torch.stack([upstream[0] + upstream[2], upstream[1]]))], 0.01)
+    torch.testing.assert_close(p.detach(), expected, rtol=0, atol=1e-12)
 
 
 def test_rows_are_joined_and_dropped():
