@@ -10,10 +10,11 @@ import math
 import os
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO, TypeAlias
+from typing import Any, TextIO
 
 from multidomain.errors import ConfigError, StorageError, quoted
 from multidomain.files import out_of_space, whole_file
@@ -24,7 +25,20 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _STDOUT = "standard output"
 
-WriteRows: TypeAlias = Callable[[Iterable[Sequence[Any]]], None]
+
+class WriteRows(ABC):
+    """Writes rows to a table when it is called."""
+
+    delimiter: str | None = None
+    """What separates the cells of text that `write_text` takes; None if it takes none."""
+
+    @abstractmethod
+    def __call__(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Write rows."""
+
+    def write_text(self, text: str, rows: Callable[[], Sequence[Sequence[Any]]], n_rows: int) -> None:
+        """Write rows that are formatted already, as the call would write `rows()`."""
+        raise NotImplementedError
 
 
 def check_writable(path: Path) -> None:
@@ -136,20 +150,34 @@ class _Lines:
 
 def _row_writer(lines: _Lines, suffix: str, columns: Sequence[str], escape_formulas: bool) -> WriteRows:
     if suffix in _JSON:
-        return _json_writer(lines, columns)
-    delimiter = "\t" if suffix == ".tsv" else ","
-    # With CR LF as terminator csv quotes cells that hold either; with LF it leaves a lone CR bare (Python < 3.13).
-    one_by_one = csv.writer(lines, delimiter=delimiter, lineterminator="\r\n")
+        return _JsonWriter(lines, columns)
+    return _DelimitedWriter(lines, "\t" if suffix == ".tsv" else ",", columns, escape_formulas)
 
-    def write(rows: Iterable[Sequence[Any]]) -> None:
-        rows = [[_escaped(cell) for cell in row] for row in rows] if escape_formulas else list(rows)
+
+class _DelimitedWriter(WriteRows):
+    def __init__(self, lines: _Lines, delimiter: str, columns: Sequence[str], escape_formulas: bool) -> None:
+        self.delimiter = None if escape_formulas else delimiter
+        self._lines = lines
+        self._separator = delimiter
+        self._escape_formulas = escape_formulas
+        self([columns])
+
+    def __call__(self, rows: Iterable[Sequence[Any]]) -> None:
+        rows = [[_escaped(cell) for cell in row] for row in rows] if self._escape_formulas else list(rows)
         text = io.StringIO()
-        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
-        if "\r" in text.getvalue() or not lines.write_all(text.getvalue(), len(rows)):
-            one_by_one.writerows(rows)
+        csv.writer(text, lineterminator="\n", delimiter=self._separator).writerows(rows)
+        if "\r" in text.getvalue():
+            self._write_one_by_one(rows)
+        else:
+            self.write_text(text.getvalue(), lambda: rows, len(rows))
 
-    write([columns])
-    return write
+    def write_text(self, text: str, rows: Callable[[], Sequence[Sequence[Any]]], n_rows: int) -> None:
+        if not self._lines.write_all(text, n_rows):
+            self._write_one_by_one(rows())
+
+    def _write_one_by_one(self, rows: Sequence[Sequence[Any]]) -> None:
+        # With CR LF as terminator csv quotes cells that hold either; with LF it leaves a lone CR bare (Python < 3.13).
+        csv.writer(self._lines, lineterminator="\r\n", delimiter=self._separator).writerows(rows)
 
 
 def _escaped(cell: Any) -> Any:
@@ -157,15 +185,17 @@ def _escaped(cell: Any) -> Any:
     return f"'{cell}" if is_formula else cell
 
 
-def _json_writer(lines: _Lines, columns: Sequence[str]) -> WriteRows:
-    # Escapes let an encoding of few characters hold them all.
-    encode = json.JSONEncoder(ensure_ascii=not lines.is_unicode, default=str).encode
+class _JsonWriter(WriteRows):
+    def __init__(self, lines: _Lines, columns: Sequence[str]) -> None:
+        self._lines = lines
+        self._columns = columns
+        # Escapes let an encoding of few characters hold them all.
+        self._encode = json.JSONEncoder(ensure_ascii=not lines.is_unicode, default=str).encode
 
-    def write(rows: Iterable[Sequence[Any]]) -> None:
+    def __call__(self, rows: Iterable[Sequence[Any]]) -> None:
         for row in rows:
-            lines.write(encode(dict(zip(columns, map(_json_value, row), strict=True))) + "\n")
-
-    return write
+            record = dict(zip(self._columns, map(_json_value, row), strict=True))
+            self._lines.write(self._encode(record) + "\n")
 
 
 def _json_value(value: Any) -> Any:

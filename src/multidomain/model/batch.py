@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from multidomain.data.columns import Columns
-from multidomain.data.readers.base import Chunk
+from multidomain.data.readers.base import CellBlock, Chunk
 from multidomain.data.readers.tables import open_table
+from multidomain.data.texts import Texts
 from multidomain.data.writing import table_writer
 from multidomain.errors import DataError, Note, quoted
 from multidomain.kernels.parallel import map_ahead
 from multidomain.model.model import Model, UnknownDomain
 
 _CHUNK = 4096
+_ABSTAINED = -1
 
 
 @contextmanager
@@ -98,50 +100,108 @@ def predict_file(
     taken = [name for name in added if name in table.columns]
     if taken:
         raise DataError(f"{source.name} has a column {quoted(taken)} already.", "Rename or remove it.")
-    answered = _Answers(model, columns, domain, probabilities, unknown_domain, run)
     rows = without_text = abstained = 0
     notes: dict[Note, None] = {}
     with table_writer(target, [*table.columns, *added], escape_formulas=escape_formulas) as write:
-        for cells, answers, of_chunk in map_ahead(answered, table.chunks(_CHUNK)):
-            notes.update(dict.fromkeys(of_chunk))
-            without_text += sum(answer[1] is None for answer in answers)
-            unsure = [answer for answer in answers if answer[1] is not None and answer[1] < abstain]
-            for answer in unsure:
-                answer[0] = None
-            write([list(c) + list(a) for c, a in zip(cells, answers, strict=True)])
-            rows += len(answers)
-            abstained += len(unsure)
+        answered = _Answers(model, columns, domain, probabilities, abstain, unknown_domain, run, write.delimiter)
+        parts = table.chunks(_CHUNK) if write.delimiter is None else table.blocks(_CHUNK)
+        for part in map_ahead(answered, parts):
+            if part.text is None:
+                write(part.rows())
+            else:
+                write.write_text(part.text, part.rows, len(part.part))
+            notes.update(dict.fromkeys(part.notes))
+            rows += len(part.part)
+            without_text += len(part.part) - len(part.at)
+            abstained += int((part.best == _ABSTAINED).sum())
     return Predicted(rows, without_text, abstained, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """Predictions on some rows.
+
+    Attributes
+    ----------
+    at
+        The rows with a text; what follows is theirs.
+    best
+        Number of the predicted class, or `_ABSTAINED`.
+    numbers
+        Confidence, and the probabilities of the classes if they are wanted; shape (len(at), numbers).
+    text
+        The rows as they are to be written, if compiled code can do that.
+    """
+
+    part: Chunk | CellBlock
+    classes: tuple[Any, ...]
+    at: np.ndarray
+    best: np.ndarray
+    numbers: np.ndarray
+    notes: tuple[Note, ...] = ()
+    text: str | None = None
+
+    def rows(self) -> list[list[Any]]:
+        """Return the cells of all rows, with those added."""
+        added: list[list[Any]] = [[None] * (1 + self.numbers.shape[1])] * len(self.part)
+        for i, k, numbers in zip(self.at.tolist(), self.best.tolist(), self.numbers.tolist(), strict=True):
+            added[i] = [None if k == _ABSTAINED else self.classes[k], *numbers]
+        return [[*cells, *of_row] for cells, of_row in zip(self.part.rows(), added, strict=True)]
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """Answers chunks of a table; for the parameters see `predict_file`."""
+    """Answers parts of a table; for the parameters see `predict_file`."""
 
     model: Model
     columns: Columns
     domain: str | None
     probabilities: bool
+    abstain: float
     unknown_domain: UnknownDomain
     run: Callable[[Callable[[], np.ndarray]], np.ndarray]
+    delimiter: str | None
 
-    def __call__(self, chunk: Chunk) -> tuple[list[tuple[Any, ...]], list[list[Any]], tuple[Note, ...]]:
-        """Return the cells of the rows, the values to add to each, and notes on their domains."""
+    def __call__(self, part: Chunk | CellBlock) -> _Answered:
+        """Return predictions on the rows that have a text, and notes on their domains."""
         assert self.columns.text is not None
-        texts, classes = chunk.values[self.columns.text], self.model.classes
-        domains = [self.domain] * len(texts)
-        if self.domain is None and self.columns.domain is not None:
-            domains = chunk.values[self.columns.domain]
-        has_text = [i for i, text in enumerate(texts) if isinstance(text, str) and text.strip()]
-        answers: list[list[Any]] = [[None] * (2 + len(classes) * self.probabilities) for _ in texts]
+        texts = part[self.columns.text]
+        at = _rows_with_text(texts)
         notes: tuple[Note, ...] = ()
-        if has_text:
-            p, notes = self._predicted([texts[i] for i in has_text], [domains[i] for i in has_text])
-            best = p.argmax(axis=1)
-            for i, row, k in zip(has_text, np.round(p.astype(float), 6).tolist(), best.tolist(), strict=True):
-                answers[i] = [classes[k], row[k], *(row if self.probabilities else ())]
-        return list(zip(*chunk.values.values(), strict=True)), answers, notes
+        p = np.empty((0, len(self.model.classes)))
+        if len(at):
+            texts = texts[at] if isinstance(texts, Texts) else [texts[i] for i in at.tolist()]
+            p, notes = self._predicted(texts, *self._domains(part, at))
+        best, p = p.argmax(axis=1), np.round(p.astype(float), 6)
+        confidence = np.take_along_axis(p, best[:, None], axis=1)
+        best[confidence[:, 0] < self.abstain] = _ABSTAINED
+        numbers = np.hstack([confidence, p]) if self.probabilities else confidence
+        answered = _Answered(part, self.model.classes, at, best, numbers, notes)
+        if isinstance(part, CellBlock) and self.delimiter is not None:
+            from multidomain.data.block_text import block_text
 
-    def _predicted(self, texts: list[str], domains: list[str | None]) -> tuple[np.ndarray, tuple[Note, ...]]:
-        resolved = self.model.resolve_domains(domains, len(texts), self.unknown_domain)
-        return self.run(lambda: self.model.probabilities(self.model.encode(texts), resolved.codes)), resolved.notes
+            return replace(answered, text=block_text(part, self.delimiter, self.model.classes, at, best, numbers))
+        return answered
+
+    def _domains(self, part: Chunk | CellBlock, at: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """Return domains of rows, few of them more than once, and which one each row has."""
+        if self.domain is not None or self.columns.domain is None:
+            return [self.domain], np.zeros(len(at), dtype=np.int64)
+        values = part[self.columns.domain]
+        if isinstance(values, Texts):
+            return values[at].distinct()
+        return [values[i] for i in at.tolist()], np.arange(len(at))
+
+    def _predicted(
+        self, texts: Sequence[str], domains: list[Any], domain_of_text: np.ndarray
+    ) -> tuple[np.ndarray, tuple[Note, ...]]:
+        resolved = self.model.resolve_domains(domains, len(domains), self.unknown_domain)
+        codes = resolved.codes[domain_of_text]
+        return self.run(lambda: self.model.probabilities(self.model.encode(texts), codes)), resolved.notes
+
+
+def _rows_with_text(texts: Sequence[Any]) -> np.ndarray:
+    """Return which rows have a text that is not blank."""
+    if isinstance(texts, Texts):
+        return np.flatnonzero(texts.are_not_blank())
+    return np.flatnonzero([isinstance(text, str) and bool(text.strip()) for text in texts])
