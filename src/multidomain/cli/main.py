@@ -12,6 +12,7 @@ from multidomain.cli.console import out, print_error
 from multidomain.cli.corpora import corpora_command, fetch_command
 from multidomain.cli.evaluate import evaluate_command
 from multidomain.cli.explain import explain_command
+from multidomain.cli.export import export_command
 from multidomain.cli.init import init_command
 from multidomain.cli.inspect import inspect_command
 from multidomain.cli.label_next import label_next_command
@@ -44,6 +45,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {  # in the order in which they are 
     "predict": predict_command,
     "label-next": label_next_command,
     "serve": serve_command,
+    "export": export_command,
     "methods": methods_command,
     "corpora": corpora_command,
     "fetch": fetch_command,

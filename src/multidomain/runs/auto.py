@@ -108,8 +108,10 @@ def choose_method(
     names = [name for name in how.methods if not METHODS.needed_for(name)]
     added = [_added_features(with_method(settings, name, {})) for name in names]
     of_each = [_with_features(settings, name, features) for name, features in zip(names, added, strict=True)]
-    for own in of_each:
-        resolved_device(suited_device(own, device), own)  # fail before any method is tried
+    for own in of_each:  # fail before any method is tried
+        own.check_compact()
+        resolved_device(suited_device(own, device), own)
+    of_each = [_not_compact(own) for own in of_each]
     documents = Documents(corpus.documents) if documents is None else documents
     divergence: TrainingError | None = None
     metric = settings.objective.metric
@@ -152,6 +154,10 @@ def chosen_settings(settings: RunSettings, choice: AutoChoice) -> RunSettings:
 def _with_features(settings: RunSettings, method: str, features: Mapping[str, Mapping[str, Any]]) -> RunSettings:
     both = checked_features(merged(settings.features, features))
     return with_method(settings, method, {}).model_copy(update={"features": both})
+
+
+def _not_compact(settings: RunSettings) -> RunSettings:
+    return settings.model_copy(update={"objective": settings.objective.model_copy(update={"compact": None})})
 
 
 def _added_features(settings: RunSettings) -> dict[str, dict[str, Any]]:

@@ -91,6 +91,8 @@ class TrainConfig(Settings):
         if problems:
             raise ConfigError("Invalid settings:\n" + "\n".join(problems))
         config._refuse_idle()
+        if config.method != AUTO:
+            config.run.check_compact()
         return config
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ from multidomain.files import all_or_none, alone, complete, mark_removed, whole_
 from multidomain.model.storage import is_model_folder, model_files
 from multidomain.renamings import config_renamed
 from multidomain.runs.choice import AutoChoice
+from multidomain.runs.compaction import Compaction
 from multidomain.runs.recorded import Metrics, RecordedSettings
 from multidomain.runs.unlabelled import UnlabelledDomain
 from multidomain.saved import read_json, read_tensors, validated
@@ -178,6 +179,11 @@ class RunFolder:
         """Return the domains that had few labels or none in training; empty if that is not recorded."""
         result = (self.metrics() or {}).get("result", {})
         return validated(result.get("unlabelled", []), list[UnlabelledDomain], self.path / METRICS, _TRAIN_AGAIN)
+
+    def compaction(self) -> Compaction | None:
+        """Return what was lost and saved when the model was made compact; None if it was not."""
+        found = (self.metrics() or {}).get("result", {}).get("compaction")
+        return found and validated(found, Compaction, self.path / METRICS, _TRAIN_AGAIN)
 
     def seen(self) -> np.ndarray:
         """Return digests of the texts seen in training, so that they are not scored by mistake."""

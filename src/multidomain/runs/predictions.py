@@ -14,6 +14,7 @@ from scipy.sparse import csr_matrix
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
+from multidomain.data.texts import Texts
 from multidomain.errors import ModelError
 from multidomain.files import whole_file
 from multidomain.metrics import rows_of_each
@@ -59,7 +60,7 @@ class HeldOutPredictions:
 
     parts: np.ndarray
     domains: np.ndarray
-    texts: np.ndarray
+    texts: np.ndarray | Texts
     labels: np.ndarray
     probabilities: np.ndarray
     featured: np.ndarray

@@ -12,6 +12,7 @@ from multidomain.data.settings import SplitSettings
 from multidomain.evaluation.evaluate import BASELINES, Evaluation
 from multidomain.evaluation.invariance import Invariance
 from multidomain.metrics import Metric
+from multidomain.runs.compaction import Compaction
 from multidomain.runs.unlabelled import UnlabelledDomain
 
 
@@ -47,6 +48,7 @@ class Result(BaseModel):
     chosen: dict[str, Any]
     seconds: float
     unlabelled: list[UnlabelledDomain] = []
+    compaction: Compaction | None = None
 
     @model_validator(mode="after")
     def _scores_are_shares(self) -> Self:

@@ -21,6 +21,7 @@ from multidomain.evaluation.invariance import Invariance
 from multidomain.features.base import Documents
 from multidomain.model.model import Model
 from multidomain.renamings import without_replaced
+from multidomain.runs.compaction import Compaction
 from multidomain.runs.folder import RunFolder
 from multidomain.runs.machine import machine
 from multidomain.runs.predictions import HeldOutPredictions
@@ -45,6 +46,7 @@ class RunResult:
     chosen: dict[str, Any]
     seconds: float
     unlabelled: list[UnlabelledDomain] = field(default_factory=list)
+    compaction: Compaction | None = None
 
 
 def run_in_folder(
@@ -153,6 +155,7 @@ def _train(
         chosen=history.chosen,
         seconds=time.monotonic() - began,
         unlabelled=unlabelled_domains(scored.trained, corpus, split),
+        compaction=Compaction.of(scored, corpus, split),
     )
     for note in filter(None, (domain.note for domain in result.unlabelled)):
         for callback in callbacks:
@@ -245,7 +248,10 @@ def _read_again(path: Path, finished: dict[str, Any], description: dict[str, Any
     test = stored["test"] and Evaluation([DomainScore(**score) for score in stored["test"]["domains"]])
     after, before = (stored.get(name) and Invariance(**stored[name]) for name in ("invariance", "invariance_before"))
     others = {name: stored[name] for name in ("best_epoch", "epochs", "chosen", "seconds")}
-    return RunResult(test, after, before, **others, unlabelled=RunFolder(path).unlabelled_domains())
+    folder = RunFolder(path)
+    return RunResult(
+        test, after, before, **others, unlabelled=folder.unlabelled_domains(), compaction=folder.compaction()
+    )
 
 
 def _as_json(result: RunResult) -> dict[str, Any]:

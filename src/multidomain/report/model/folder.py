@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import AliasChoices, BaseModel, Field
 
+from multidomain.data.texts import Texts
 from multidomain.errors import ModelError
 from multidomain.methods.history import Epoch
 from multidomain.metrics import Metric
@@ -47,7 +48,7 @@ class Answers:
 
     lines: np.ndarray
     domains: np.ndarray
-    texts: np.ndarray
+    texts: np.ndarray | Texts
     labels: np.ndarray
     answers: np.ndarray
     confidence: np.ndarray

@@ -98,6 +98,7 @@ def settings_section(run: ModelFolder) -> Html:
         **({"chosen because": run.choice.reason} if run.choice else {}),
         "inputs": f"{run.model.method.task.n_inputs:,}",
         "parameters": f"{run.model.method.n_weights:,}",
+        **({"made compact": str(compaction)} if (compaction := metrics.result.compaction) else {}),
         "seed": metrics.settings.get("training", {}).get("seed", "–"),
         "multidomain": metrics.machine.get("multidomain", "–"),
     }
