@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 import numpy as np
 
 from multidomain.data.corpus import Corpus
@@ -13,23 +16,32 @@ _SIGNAL_SHARE, _RIGHT = 0.06, 0.7  # words that tell of the class, and how many 
 _AT_A_TIME = 10_000  # rows
 
 
-def generated_corpus(n_rows: int, n_words: int, n_domains: int, seed: int = 0) -> Corpus:
-    """Return texts of two classes whose words are as frequent as in a language (Zipf).
+def generated_rows(
+    n_rows: int, n_words: int, n_domains: int, seed: int = 0
+) -> Iterator[tuple[list[str], np.ndarray, np.ndarray]]:
+    """Yield texts of two classes, some at a time, with their labels and domains.
 
-    One word in twenty or so indicates the class, most of them rightly. Half of these mean the same in all domains, half
-    mean the opposite in every other one.
+    Words are as frequent as in a language (Zipf). One in twenty or so indicates the class, most of them rightly. Half
+    of these mean the same in all domains, half mean the opposite in every other one.
     """
     random = np.random.default_rng(seed)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     lengths = random.integers(3, 10, _WORDS)
     vocabulary = np.array(["".join(random.choice(letters, n)) for n in lengths])
     d, y = random.integers(0, n_domains, n_rows), random.integers(0, 2, n_rows)
-    texts: list[str] = []
+    classes, names = np.array(["negative", "positive"]), np.array([f"domain {i:03}" for i in range(n_domains)])
     for start in range(0, n_rows, _AT_A_TIME):
         here = slice(start, start + _AT_A_TIME)
-        texts += [" ".join(vocabulary[row]) for row in _word_numbers(d[here], y[here], n_words, random)]
-    names = np.array([f"domain {i:03}" for i in range(n_domains)])
-    return corpus_from_rows(texts, np.array(["negative", "positive"])[y], names[d], name="generated")
+        texts = [" ".join(vocabulary[row]) for row in _word_numbers(d[here], y[here], n_words, random)]
+        yield texts, classes[y[here]], names[d[here]]
+
+
+def generated_corpus(n_rows: int, n_words: int, n_domains: int, seed: int = 0) -> Corpus:
+    """Return `generated_rows` as a corpus."""
+    texts, labels, domains = zip(*generated_rows(n_rows, n_words, n_domains, seed), strict=True)
+    return corpus_from_rows(
+        list(chain.from_iterable(texts)), np.concatenate(labels), np.concatenate(domains), name="generated"
+    )
 
 
 def _word_numbers(d: np.ndarray, y: np.ndarray, n_words: int, random: np.random.Generator) -> np.ndarray:

@@ -131,3 +131,38 @@ def default(
                     soft_wrap=True,
                 )
             _record(output, {"benchmark": "default", **asdict(found), "ratio": found.ratio})
+
+
+@app.command()
+def large(
+    rows: Annotated[str, typer.Option(help="Numbers of rows.")] = "10_000_000",
+    words: Annotated[int, typer.Option(min=1, help="Words of a row.")] = 15,
+    domains: Annotated[int, typer.Option(min=1, help="Number of domains.")] = 4,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    output: Output = Path("results/bench.jsonl"),
+) -> None:
+    """More rows than fit into memory: train the default method on a generated CSV file, and predict the same rows.
+
+    Temporary files, of less than 1 kB a row of 15 words, are in the folder that TMPDIR names.
+    """
+    from multidomain.bench.large import measure_large
+
+    options = ["--threads", str(threads)]
+    for n_rows in _numbers(rows):
+        with tempfile.TemporaryDirectory() as name:
+            found = measure_large(
+                n_rows,
+                words,
+                domains,
+                Path(name),
+                train_options=[*options, "--min-df", "2"],
+                predict_options=options,
+            )
+        out.print(f"{n_rows:,} rows of {words} words, {domains} domains: accuracy {100 * found.accuracy:.2f}")
+        for step, cost in (("train", found.train), ("predict", found.predict)):
+            out.print(
+                f"{step:>9}: {cost.cpu_seconds:8.1f} s CPU, {cost.seconds:8.1f} s, peak {cost.peak_own_mb:,.0f} MB "
+                f"({cost.peak_mb:,.0f} MB with files)",
+                soft_wrap=True,
+            )
+        _record(output, {"benchmark": "large", "threads": threads, **asdict(found)})

@@ -15,6 +15,7 @@ from multidomain.cli.options import with_options
 from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted
 from multidomain.runs.config import TrainConfig, merged, read_config, train_options
+from multidomain.stages import reported_to
 
 if TYPE_CHECKING:
     from multidomain.runs.choice import AutoChoice
@@ -58,7 +59,11 @@ def train_command(
 
     of_method = assignments([*(settings or []), *([f"extractor={extractor}"] if extractor else [])])
     values = _nested(given) | ({"settings": of_method} if of_method else {})
-    plan = plan_run(TrainConfig.parse_all(merged(read_config(config) if config else {}, values)), smoke=smoke)
+    parsed = TrainConfig.parse_all(merged(read_config(config) if config else {}, values))
+    reading = progress_on(err)
+    with reported_to(reading.on_prepare):
+        plan = plan_run(parsed, smoke=smoke)
+    reading.on_train_end()
     _show_plan(plan)
     if dry_run:
         print_notes(plan.check(resume=resume, overwrite=overwrite))
@@ -136,6 +141,8 @@ def _show_outcome(outcome: TrainOutcome, plan: Plan) -> None:
 
     result, config = outcome.result, outcome.config
     out.print(render.kept_line(result.best_epoch, result.epochs, result.chosen, result.seconds))
+    if result.compaction:
+        out.print(f"compact: {result.compaction}", soft_wrap=True)
     if result.test:
         out.print(render.evaluation_table(result.test, f"{config.method} on the test set of {plan.corpus.name}"))
     if result.unlabelled:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from multidomain.data.dedup import canonical_rows, document_keys
+from multidomain.data.texts import Texts, joined_texts
 from multidomain.data.weights import check_some_weight, checked_weights
 from multidomain.errors import DataError, quoted
 
@@ -69,7 +70,7 @@ class Corpus:
     Parameters
     ----------
     documents
-        Texts (object array of str), or feature vectors (sparse rows, float32).
+        Texts (object array of str, or `Texts` if there are many), or feature vectors (sparse rows, float32).
     labels
         The class name of each document, or None if unlabelled.
     domains
@@ -99,7 +100,7 @@ class Corpus:
     (('books', 'pans'), ('bad', 'good'), [True, True, False])
     """
 
-    documents: np.ndarray | sp.csr_matrix
+    documents: np.ndarray | Texts | sp.csr_matrix
     labels: np.ndarray
     domains: np.ndarray
     parts: np.ndarray | None = None
@@ -114,7 +115,7 @@ class Corpus:
     def __post_init__(self) -> None:
         if sp.issparse(self.documents):
             self._set("documents", sp.csr_matrix(self.documents, dtype=np.float32))
-        else:
+        elif not isinstance(self.documents, Texts):
             self._set("documents", object_array(self.documents))
         for name in ("labels", "domains", "parts", "groups"):
             if getattr(self, name) is not None:
@@ -149,7 +150,7 @@ class Corpus:
                 )
 
     def _check_values(self) -> None:
-        if self.is_text:
+        if self.is_text and not isinstance(self.documents, Texts):
             self._check_all("documents", lambda text: isinstance(text, str), "a str")
         self._check_all("labels", lambda label: label is None or isinstance(label, str), "a str or None")
         self._check_all("domains", lambda domain: isinstance(domain, str), "a str")
@@ -270,7 +271,7 @@ class Corpus:
         if len(corpora) == 1:
             return corpora[0]
         _check_joinable(corpora)
-        stack = np.concatenate if corpora[0].is_text else _stack_rows
+        stack: Any = joined_texts if corpora[0].is_text else _stack_rows
         provenance = [c.provenance for c in corpora if c.provenance is not None]
         return cls(
             documents=stack([c.documents for c in corpora]),

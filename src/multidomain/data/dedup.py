@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from multidomain.data.texts import Texts
+
 _NOT_LETTER_OR_DIGIT = re.compile(r"[\W_]+")
 _NOT_ASCII_ALNUM = bytes(b for b in range(128) if not chr(b).isalnum())
 
@@ -35,15 +37,15 @@ def letters_and_digits(text: str) -> bytes:
     return kept or text.strip().encode("utf-8", "surrogatepass")
 
 
-def document_keys(documents: np.ndarray | sp.csr_matrix) -> np.ndarray:
+def document_keys(documents: np.ndarray | Texts | sp.csr_matrix) -> np.ndarray:
     """Return a 64-bit key for each document: equal when the normalised text, or the row, is equal.
 
     The keys are digests, the same on every machine and for every corpus, so parts of different corpora can
     be compared. Two different texts among a million share a key with a chance of about 3 in 10^8.
     """
     contents = _row_contents(documents) if sp.issparse(documents) else map(letters_and_digits, documents)
-    digests = b"".join(hashlib.blake2b(content, digest_size=8).digest() for content in contents)
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    digests = (int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little") for content in contents)
+    return np.fromiter(digests, dtype=np.uint64, count=documents.shape[0])
 
 
 def canonical_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:

@@ -109,15 +109,39 @@ def check_texts(texts: np.ndarray, where: Callable[[int], str], *, hint: str) ->
     DataError
         Names the first offending rows and their number.
     """
-    missing = [i for i, text in enumerate(texts) if is_missing(text)]
-    if missing:
-        have = "has" if len(missing) == 1 else "have"
-        raise DataError(
-            f"{counted(len(missing), 'row')} {have} no text (null, NaN or blank): {first_rows(missing, where)}.",
-            hint,
-        )
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
+    check = TextCheck()
+    check.see(texts)
+    check.report(where, hint=hint)
+
+
+class TextCheck:
+    """Looks at texts as they are read."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._missing: list[int] = []
+        self._no_text: tuple[int, Any] | None = None
+
+    def see(self, texts: Sequence[Any] | np.ndarray) -> None:
+        """Look at some more texts."""
+        for i, text in enumerate(texts, start=self._seen):
+            if is_missing(text):
+                self._missing.append(i)
+            elif not isinstance(text, str) and self._no_text is None:
+                self._no_text = i, text
+        self._seen += len(texts)
+
+    def report(self, where: Callable[[int], str], *, hint: str) -> None:
+        """Raise an error if one of the texts is missing, or is none; see `check_texts`."""
+        missing = self._missing
+        if missing:
+            have = "has" if len(missing) == 1 else "have"
+            raise DataError(
+                f"{counted(len(missing), 'row')} {have} no text (null, NaN or blank): {first_rows(missing, where)}.",
+                hint,
+            )
+        if self._no_text is not None:
+            i, text = self._no_text
             raise DataError(
                 f"{where(i)}: expected a text (str), got {type(text).__name__}: {str(text)[:40]!r}.",
                 "Check which column or array holds the texts.",

@@ -61,6 +61,10 @@ class Featurizer(ABC):
     def transform(self, documents: Any) -> csr_matrix:
         """Return a row for each document, analysed or not."""
 
+    def narrowed(self, columns: np.ndarray) -> Featurizer:
+        """Return a featurizer of some of the columns; called if the method is `prunable`."""
+        raise NotImplementedError(f"The method can do with fewer columns, and {type(self).__name__} has all or none.")
+
     @abstractmethod
     def to_state(self) -> State:
         """Return the state for `from_state`."""

@@ -7,14 +7,19 @@ from functools import partial
 
 import numpy as np
 
+from multidomain.arrays import joined, ranges
 from multidomain.features.tokens import TokenSequences, are_few
-from multidomain.features.vocabulary import BLANK, LINE_BREAK, Vocabulary, ranges
+from multidomain.features.vocabulary import BLANK, LINE_BREAK, Vocabulary
 from multidomain.kernels.hashing import ngram_hashes
-from multidomain.kernels.parallel import map_in_threads
+from multidomain.kernels.parallel import map_ahead
+from multidomain.stages import stage
 from multidomain.threads import compiled_threads
 
 _Order = tuple[int, np.ndarray, np.ndarray, np.ndarray]
-"""Length of n-grams, and of each distinct one: a place where it begins, its count and its number of documents."""
+"""Length of n-grams, and of each distinct one: a place where it begins, its count and its number of documents.
+
+The n-grams of one length may come in several parts.
+"""
 
 _TOKENS_AT_A_TIME = 1 << 23  # in a hash table; more are split up by their hashes
 
@@ -32,25 +37,27 @@ def frequent_ngrams(
         Leave out n-grams of fewer documents.
     """
     count_orders = _orders if are_few(documents) else _orders_compiled
-    orders = [
-        (np.full(kept.sum(), n), start[kept], count[kept])
-        for n, start, count, in_documents in count_orders(documents, ngram_range)
-        for kept in [in_documents >= min_df]
-    ]
-    if not orders:
-        return Vocabulary.of([]), np.empty(0, dtype=np.uint64)
-    length, start, count = (np.concatenate(parts) for parts in zip(*orders, strict=True))
-    if len(count) > most:
-        kept = count >= np.partition(count, -most)[-most]
-        length, start, count = length[kept], start[kept], count[kept]
+    candidates = np.empty((3, 0), dtype=np.int64)  # length, start and count
+    for n, start, count, in_documents in count_orders(documents, ngram_range):
+        kept = in_documents >= min_df
+        more = np.stack([np.full(kept.sum(), n), start[kept], count[kept]])
+        candidates = _most_frequent(np.concatenate([candidates, more], axis=1), most)
+    length, start, count = candidates
     chosen = _by_count_and_name(documents, length, start, count)[:most]
     length, start = length[chosen], start[chosen]
-    hashes = ngram_hashes(documents.hashes, start, length)
+    tokens = documents.vocabulary.hashes[documents.ids[ranges(start, length)]]
+    hashes = ngram_hashes(tokens, np.cumsum(length) - length, length)
     _, first = np.unique(hashes, return_index=True)
     if len(first) < len(hashes):
         first.sort()
         length, start, hashes = length[first], start[first], hashes[first]
     return _names(documents, length, start), hashes
+
+
+def _most_frequent(candidates: np.ndarray, most: int) -> np.ndarray:
+    """Return the n-grams that may be among the most frequent ones: all that are as frequent as the last of these."""
+    count = candidates[2]
+    return candidates if len(count) <= most else candidates[:, count >= np.partition(count, -most)[-most]]
 
 
 def _by_count_and_name(
@@ -105,13 +112,12 @@ def _orders_compiled(documents: TokenSequences, ngram_range: tuple[int, int]) ->
 
     shortest, longest = ngram_range
     tokens = documents.hashes
-    ngrams = tokens.copy()  # hash of the n-gram that begins at each token
+    ngrams = joined([tokens])  # hash of the n-gram that begins at each token
     parts = max(compiled_threads(), -(-len(tokens) // _TOKENS_AT_A_TIME))
     for n in range(1, min(longest, np.diff(documents.offsets).max(initial=0)) + 1):
         if n > 1:
             extend_ngrams(ngrams, tokens, documents.offsets, n)
         if n >= shortest:
             count = partial(count_ngrams, ngrams.view(np.int64), documents.ids, documents.offsets, n, parts=parts)
-            counted = map_in_threads(count, range(parts))
-            start, counts, in_documents = (np.concatenate(part) for part in zip(*counted, strict=True))
-            yield n, start, counts, in_documents
+            for counted in stage(f"n-grams of {n}", map_ahead(count, range(parts)), parts):
+                yield n, *counted

@@ -40,8 +40,7 @@ class NgramState(BaseModel):
 
 def stored_vocabulary(vocabulary: Vocabulary, table: NgramTable) -> dict[str, NDArray[Any]]:
     """Return the arrays that `read_vocabulary` reads."""
-    hashes = np.empty(len(vocabulary), dtype=np.uint64)
-    hashes[table.columns] = table.hashes
+    hashes = table.hashes_of(np.arange(len(vocabulary)))
     return {"vocabulary": vocabulary.utf8, "hashes": hashes.view(np.int64)}
 
 

@@ -8,9 +8,11 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from multidomain.arrays import ArrayWriter
 from multidomain.features.tokens import TokenSequences, are_few, hashed_tokens, tokenise
 from multidomain.kernels.hashing import extended
-from multidomain.kernels.parallel import chunks, map_in_threads
+from multidomain.kernels.parallel import chunks, map_ahead
+from multidomain.stages import stage
 
 
 class NgramTable:
@@ -36,9 +38,24 @@ class NgramTable:
         if (self.hashes[1:] == self.hashes[:-1]).any() or not self.hashes.all():
             raise ValueError("two n-grams are the same or have the same hash, or one has the hash 0")
 
+    def hashes_of(self, columns: np.ndarray) -> np.ndarray:
+        """Return the hashes of the n-grams of some columns."""
+        hashes = np.empty_like(self.hashes)
+        hashes[self.columns] = self.hashes
+        return hashes[columns]
+
     def rows(self, documents: Sequence[str] | TokenSequences, idf: np.ndarray | None = None) -> sp.csr_matrix:
         """Return how often each n-gram occurs in each document, or tf-idf if there is an `idf`, in canonical form."""
         return self._rows(tokenise(documents), idf) if are_few(documents) else self._rows_compiled(documents, idf)
+
+    def document_frequencies(self, documents: Sequence[str] | TokenSequences) -> np.ndarray:
+        """Return in how many documents the n-gram of each column occurs."""
+        if are_few(documents):
+            return np.bincount(self.rows(documents).indices, minlength=len(self.columns))
+        found = np.zeros(len(self.columns), dtype=np.int64)
+        for _, columns, _ in self._some_rows(documents, None):
+            found += np.bincount(columns, minlength=len(self.columns))
+        return found
 
     def _rows(self, documents: TokenSequences, idf: np.ndarray | None) -> sp.csr_matrix:
         found = list(self._found(documents))
@@ -72,6 +89,18 @@ class NgramTable:
         return hash_table(self.hashes, self.columns)
 
     def _rows_compiled(self, documents: Sequence[str] | TokenSequences, idf: np.ndarray | None) -> sp.csr_matrix:
+        values, columns, lengths = ArrayWriter(np.float32), ArrayWriter(np.int32), []
+        for some_values, some_columns, starts in self._some_rows(documents, idf):
+            values.append(some_values)
+            columns.append(some_columns)
+            lengths.append(np.diff(starts))
+        indptr = np.r_[0, np.cumsum(np.concatenate(lengths))]
+        return sp.csr_matrix((values.finish(), columns.finish(), indptr), shape=(len(documents), len(self.columns)))
+
+    def _some_rows(
+        self, documents: Sequence[str] | TokenSequences, idf: np.ndarray | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield the values, columns and starts of some rows after others."""
         from multidomain.kernels.ngrams import ngram_rows
 
         slots, column_of_slot = self._slots
@@ -84,11 +113,8 @@ class NgramTable:
             idf_or_none = np.empty(0, dtype=np.float32) if idf is None else idf
             return ngram_rows(tokens.hashes, tokens.offsets, self.longest, slots, column_of_slot, tf, idf_or_none)
 
-        parts = map_in_threads(some_rows, chunks(len(documents)))
-        values, columns = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
-        starts = np.r_[0, np.cumsum(np.concatenate([np.diff(part[2]) for part in parts]))]
-        shape = (len(documents), len(self.columns))
-        return sp.csr_matrix((values, columns, starts), shape=shape)
+        parts = chunks(len(documents))
+        yield from stage("rows of n-grams", map_ahead(some_rows, parts), len(parts))
 
 
 def with_tfidf(counts: sp.csr_matrix, idf: np.ndarray) -> sp.csr_matrix:

@@ -104,6 +104,11 @@ class NgramFeaturizer(Featurizer):
     def description(self) -> str:
         return f"{'given vectors' if self.vocabulary is None else 'n-grams'}, {self.weighting}"
 
+    @property
+    def idf(self) -> NDArray[np.float32] | None:
+        """Return the inverse document frequencies that tfidf weights by; None for other weightings."""
+        return self._idf
+
     def fit(self, documents: Documents) -> Self:
         """Select the n-grams and, for tfidf, compute their document frequencies.
 
@@ -133,9 +138,12 @@ class NgramFeaturizer(Featurizer):
                 )
             self._set_columns(len(vocabulary), vocabulary, hashes)
         if self.weighting == "tfidf":
-            counts = self._rows(documents)
-            document_frequency = np.bincount(counts.indices, minlength=self.n_inputs)
-            idf = 1 + np.log((1 + counts.shape[0]) / (1 + document_frequency))
+            n = len(documents) if self._table else documents.shape[0]
+            if self._table:
+                document_frequency = self._table.document_frequencies(documents)
+            else:
+                document_frequency = np.bincount(self._rows(documents).indices, minlength=self.n_inputs)
+            idf = 1 + np.log((1 + n) / (1 + document_frequency))
             self._idf = idf.astype(np.float32)
         elif self.vocabulary is None:
             self._rows(documents)  # report bad values now, not at the first transform
@@ -156,6 +164,18 @@ class NgramFeaturizer(Featurizer):
         """
         self._check_fitted()
         return self._rows(documents, self._idf)
+
+    def narrowed(self, columns: np.ndarray) -> NgramFeaturizer:
+        """Return a featurizer of some of the n-grams; tf-idf is scaled to length 1 over these alone."""
+        if self.vocabulary is None or self._table is None:
+            raise ConfigError(
+                "Vectors have the columns that they have, and only texts can do with fewer words.",
+                "Leave out {compact=...}, or train on texts.",
+            )
+        narrow = NgramFeaturizer(self.weighting, self.max_features, self.ngram_range, self.min_df)
+        narrow._set_columns(len(columns), self.vocabulary.take(columns), self._table.hashes_of(columns))
+        narrow._idf = None if self._idf is None else self._idf[columns]
+        return narrow
 
     def to_state(self) -> State:
         self._check_fitted()

@@ -6,6 +6,7 @@ import html
 import re
 import unicodedata
 from itertools import groupby
+from typing import Any
 
 from multidomain.errors import ModelError, quoted
 
@@ -104,6 +105,32 @@ def normalise(text: str) -> str:
         if found in text:
             text = pattern.sub(wanted, text)
     return text
+
+
+def rules_as_data() -> dict[str, Any]:
+    """Return the rules as JSON can hold them, for other programs: the steps to take, in order, and what a token is."""
+    decode: list[Any] = [{"decode_html_entities": _ENTITY.pattern}] * 2
+    replaced = [
+        ("`", "'"),
+        ("''", '"'),
+        ("_", " "),
+        (_TAG.pattern, " "),
+        (_BRACKET.pattern, " "),
+        (_CLITIC.pattern, ""),
+    ]
+    return {
+        "rules": RULES,
+        "steps": [
+            *decode,
+            {"characters": {chr(code): to for code, to in _CHARACTERS.items()}},
+            {"unicode_form": "NFKC"},
+            {"pattern": _UNSPACED.pattern, "replacement": r" \g<0> "},
+            {"lower_case": True},
+            *({"pattern": pattern, "replacement": to} for pattern, to in replaced),
+            *({"pattern": pattern.pattern, "replacement": to} for _, pattern, to in _CUT_WORDS),
+        ],
+        "token": TOKEN_PATTERN,
+    }
 
 
 def _decode(entity: re.Match[str]) -> str:

@@ -12,15 +12,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from multidomain.arrays import ArrayWriter, blocks, looked_up, take_ranges
+from multidomain.data.texts import Texts
 from multidomain.errors import DataError
 from multidomain.features.token_rules import TOKEN_PATTERN, is_plain, normalise
-from multidomain.features.vocabulary import Vocabulary, ranges
+from multidomain.features.vocabulary import Vocabulary
 from multidomain.kernels.parallel import chunks, map_in_threads
+from multidomain.stages import stage
 
 # Importing numba and loading compiled code take 0.7 s of CPU time: some 3 million characters in Python. A file is
 # predicted in chunks, and compiled code pays from the second one on.
 MANY_ROWS, MUCH_TEXT = 2048, 1_000_000
 _BYTES_OF_TOKEN = 5
+# The distinct tokens of so many chunks are held before they are brought together.
+_CHUNKS_AT_A_TIME, _TOKENS_AT_A_TIME = 16, 1 << 22
 
 _find_tokens = re.compile(TOKEN_PATTERN).findall
 
@@ -41,12 +46,9 @@ class TokenSequences:
 
     def __getitem__(self, rows: np.ndarray | slice) -> TokenSequences:
         """Return the selected documents, in the given order."""
-        starts, lengths = self.offsets[:-1][rows], np.diff(self.offsets)[rows]
-        offsets = np.r_[0, np.cumsum(lengths)]
-        if isinstance(rows, slice) and rows.step in (None, 1):
-            start = starts[0] if len(starts) else 0
-            return TokenSequences(self.vocabulary, self.ids[start : start + offsets[-1]], offsets)
-        return TokenSequences(self.vocabulary, self.ids[ranges(starts, lengths)], offsets)
+        starts = self.offsets[:-1][rows]
+        lengths = self.offsets[1:][rows] - starts
+        return TokenSequences(self.vocabulary, take_ranges(self.ids, starts, lengths), np.r_[0, np.cumsum(lengths)])
 
     @property
     def row_of_token(self) -> np.ndarray:
@@ -56,14 +58,14 @@ class TokenSequences:
     @property
     def hashes(self) -> np.ndarray:
         """Return the hash of each token."""
-        return self.vocabulary.hashes[self.ids]
+        return looked_up(self.vocabulary.hashes, self.ids)
 
     def truncated(self, length: int | None) -> TokenSequences:
         """Return each document truncated to `length` tokens."""
         if length is None:
             return self
         lengths = np.minimum(np.diff(self.offsets), length)
-        ids = self.ids[ranges(self.offsets[:-1], lengths)]
+        ids = take_ranges(self.ids, self.offsets[:-1], lengths)
         return TokenSequences(self.vocabulary, ids, np.r_[0, np.cumsum(lengths)])
 
     def words(self) -> Iterator[list[str]]:
@@ -99,8 +101,10 @@ def tokenise(documents: Any) -> Any:
     return _tokenise(texts) if are_few(texts) else _tokenise_compiled(texts)
 
 
-def checked_texts(documents: Any) -> list[str]:
-    """Return texts as a list; whatever else there is gets refused."""
+def checked_texts(documents: Any) -> Sequence[str]:
+    """Return texts as a list, or as they are in UTF-8; whatever else there is gets refused."""
+    if isinstance(documents, Texts):
+        return documents
     if isinstance(documents, str):
         raise DataError("Expected a list of texts, got a single text.", "Put it into a list.")
     texts = list(documents)
@@ -115,7 +119,7 @@ def checked_texts(documents: Any) -> list[str]:
 
 def are_few(documents: Sequence[str] | TokenSequences) -> bool:
     """Whether documents are done in Python before numba is imported."""
-    if len(documents) >= MANY_ROWS:
+    if len(documents) >= MANY_ROWS or isinstance(documents, Texts):  # which compiled code has read
         return False
     size = _BYTES_OF_TOKEN * len(documents.ids) if isinstance(documents, TokenSequences) else sum(map(len, documents))
     return size < MUCH_TEXT
@@ -140,18 +144,24 @@ def _tokenise(texts: Sequence[str]) -> TokenSequences:
 
 def hashed_tokens(texts: Sequence[str]) -> HashedTokens:
     """Return the tokens of texts and their hashes, by compiled code."""
-    from multidomain.kernels.tokens import find_tokens
+    from multidomain.kernels.tokens import find_tokens, look_at_texts
 
-    plain = [is_plain(text) for text in texts]
-    # Of the few others the compiled code gets the tokens, each with a line break.
-    forms = [
-        text.encode() if as_it_is else "".join([f"{token}\n" for token in _find_tokens(normalise(text))]).encode()
-        for text, as_it_is in zip(texts, plain, strict=True)
-    ]
-    lengths = np.fromiter(map(len, forms), dtype=np.int64, count=len(forms))
-    starts = np.r_[0, np.cumsum(lengths)]
-    utf8 = np.frombuffer(b"".join(forms), dtype=np.uint8)
-    return HashedTokens(*find_tokens(utf8, starts, np.array(plain, dtype=bool), lengths.max(initial=0)))
+    if not isinstance(texts, Texts):
+        texts = Texts.of(texts)
+    utf8, starts, ends = texts.utf8, texts.starts, texts.ends
+    plain, _ = look_at_texts(utf8, starts, ends)
+    doubtful = [(row, texts[row]) for row in np.flatnonzero(~plain).tolist()]
+    plain[[row for row, text in doubtful if is_plain(text)]] = True
+    # Of the few that are not plain the compiled code gets the tokens, each with a line break.
+    found = {row: _find_tokens(normalise(text)) for row, text in doubtful if not plain[row]}
+    if found:
+        forms = Texts.of("".join([f"{token}\n" for token in tokens]) for tokens in found.values())
+        utf8 = take_ranges(utf8, starts, ends - starts)  # of these texts alone: the array may hold a whole corpus
+        ends = np.cumsum(ends - starts)
+        starts, others = np.r_[0, ends][:-1], list(found)
+        starts[others], ends[others] = len(utf8) + forms.starts, len(utf8) + forms.ends
+        utf8 = np.concatenate([utf8, forms.utf8])
+    return HashedTokens(*find_tokens(utf8, starts, ends, plain))
 
 
 def _tokenise_compiled(texts: Sequence[str]) -> TokenSequences:
@@ -161,14 +171,38 @@ def _tokenise_compiled(texts: Sequence[str]) -> TokenSequences:
         found = hashed_tokens(texts[rows])
         return *number_tokens(found.utf8, found.hashes), found.offsets
 
-    ids, utf8, hashes, offsets = zip(*map_in_threads(numbered, chunks(len(texts))), strict=True)
-    # Each part has ids of its own; their distinct tokens together are numbered once more.
-    number, words, word_hashes = number_tokens(np.concatenate(utf8), np.concatenate(hashes))
+    all_ids, lengths = ArrayWriter(np.int32), []
+    found: list[tuple[int, np.ndarray, np.ndarray]] = []
+    parts = chunks(len(texts))
+    groups = list(blocks(len(parts), _CHUNKS_AT_A_TIME))
+    for some in stage("tokens", groups, len(groups)):
+        ids, utf8, hashes, offsets = zip(*map_in_threads(numbered, parts[some]), strict=True)
+        # Each part has ids of its own; their distinct tokens together are numbered once more.
+        number, words, word_hashes = number_tokens(np.concatenate(utf8), np.concatenate(hashes))
+        before = np.cumsum([0, *map(len, hashes)])[:-1]
+        for start, part in zip(before, ids, strict=True):
+            all_ids.append(number[start:][part])
+        lengths += [np.diff(part) for part in offsets]
+        found.append((sum(map(len, ids)), words, word_hashes))
+    ends = np.r_[0, np.cumsum(np.concatenate(lengths))]
+    return TokenSequences(*_numbered_once_more(all_ids.finish(), found), ends)
+
+
+def _numbered_once_more(
+    ids: np.ndarray, found: Sequence[tuple[int, np.ndarray, np.ndarray]]
+) -> tuple[Vocabulary, np.ndarray]:
+    """Return the vocabulary of all tokens and their ids in it, from the tokens, words and hashes of each part."""
+    from multidomain.kernels.token_ids import number_tokens
+
+    _, words, hashes = found[0]
+    if len(found) > 1:
+        number, words, hashes = number_tokens(*(np.concatenate([part[k] for part in found]) for k in (1, 2)))
+        start = known = 0
+        for n, _, own_hashes in found:
+            for some in blocks(n, _TOKENS_AT_A_TIME):
+                here = ids[start:][some]
+                np.take(number[known:], here, out=here)
+            start, known = start + n, known + len(own_hashes)
     vocabulary = Vocabulary(words)
-    vocabulary.hashes = word_hashes
-    before = np.cumsum([0, *map(len, hashes)])[:-1]
-    return TokenSequences(
-        vocabulary,
-        np.concatenate([number[start:][part] for start, part in zip(before, ids, strict=True)]),
-        np.r_[0, np.cumsum(np.concatenate([np.diff(part) for part in offsets]))],
-    )
+    vocabulary.hashes = hashes
+    return vocabulary, ids

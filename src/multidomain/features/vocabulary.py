@@ -8,6 +8,7 @@ from typing import Any, Self, overload
 
 import numpy as np
 
+from multidomain.arrays import ranges
 from multidomain.kernels.hashing import token_hashes
 
 LINE_BREAK, BLANK = ord("\n"), ord(" ")
@@ -95,15 +96,3 @@ class Vocabulary(Sequence[str]):
 
     def __repr__(self) -> str:
         return repr(self._strings)
-
-
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the numbers ``start, start + 1, ...`` of ranges, one range after another.
-
-    Examples
-    --------
-    >>> ranges(np.array([7, 3]), np.array([2, 3]))
-    array([7, 8, 3, 4, 5])
-    """
-    before = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)

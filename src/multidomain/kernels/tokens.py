@@ -30,6 +30,12 @@ _SPELLED = np.arange(256, dtype=np.uint8)
 _SPELLED[ord("A") : ord("Z") + 1] += 32
 _SPELLED[[ord("`"), ord("_")]] = _SINGLE, _BLANK
 
+_DOUBTFUL, _SOLID = 1, 2
+_SIGN = np.full(256, _SOLID, dtype=np.uint8)
+_SIGN[[ord(sign) for sign in "\t\n\v\f\r\x1c\x1d\x1e\x1f "]] = 0
+_SIGN[[ord("&"), ord("<")]] = _DOUBTFUL | _SOLID  # HTML may begin
+_SIGN[128:] = _DOUBTFUL
+
 _mixed = compiled(mixed)
 
 
@@ -239,19 +245,35 @@ def _copy(
 
 
 @compiled
+def look_at_texts(text: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tell which texts are ASCII without ``&`` and ``<``, hence plain, and which have an ASCII sign that is no blank.
+
+    Parameters
+    ----------
+    text, starts, ends
+        As for `find_tokens`.
+    """
+    is_plain, is_solid = np.empty(len(starts), dtype=np.bool_), np.empty(len(starts), dtype=np.bool_)
+    for row in range(len(starts)):
+        seen = 0
+        for i in range(starts[row], ends[row]):
+            seen |= _SIGN[text[i]]
+        is_plain[row], is_solid[row] = seen & _DOUBTFUL == 0, seen & _SOLID != 0
+    return is_plain, is_solid
+
+
+@compiled
 def find_tokens(
-    text: np.ndarray, starts: np.ndarray, is_plain: np.ndarray, longest: int
+    text: np.ndarray, starts: np.ndarray, ends: np.ndarray, is_plain: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the tokens of texts.
 
     Parameters
     ----------
     text : ndarray of uint8
-        All texts in UTF-8, one after another: plain ones as they are, of others the tokens, each with a line break.
-    starts : ndarray of int64, shape (texts + 1,)
-        Where each text begins, and the last one ends.
-    longest
-        Bytes of the longest text.
+        The texts in UTF-8: plain ones as they are, of others the tokens, each with a line break.
+    starts, ends : ndarray of int64, shape (texts,)
+        Where each text begins and ends.
 
     Returns
     -------
@@ -261,13 +283,17 @@ def find_tokens(
     offsets : ndarray of int64, shape (texts + 1,)
         Number of the first token of each text, and of all tokens.
     """
-    out = np.empty(2 * len(text), dtype=np.uint8)
-    hashes = np.empty(len(text), dtype=np.uint64)
-    offsets = np.zeros(len(starts), dtype=np.int64)
+    size = longest = np.int64(0)  # not a literal: all calls have the same types
+    for row in range(len(starts)):
+        size += ends[row] - starts[row]
+        longest = max(longest, ends[row] - starts[row])
+    out = np.empty(2 * size, dtype=np.uint8)
+    hashes = np.empty(size, dtype=np.uint64)
+    offsets = np.zeros(len(starts) + 1, dtype=np.int64)
     normalised = np.empty(longest + 1, dtype=np.uint8)
-    n = found = np.int64(0)  # not a literal: all calls have the same types
-    for row in range(len(starts) - 1):
-        start, end = starts[row], starts[row + 1]
+    n = found = np.int64(0)
+    for row in range(len(starts)):
+        start, end = starts[row], ends[row]
         if is_plain[row]:
             length = _join_clitics(normalised, _spell(text, start, end, normalised))
             n, found = _scan(normalised, length, out, n, hashes, found)

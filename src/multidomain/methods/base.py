@@ -14,6 +14,7 @@ from scipy.sparse import csr_matrix
 from multidomain.errors import ConfigError, DataError, Note, quoted
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
+from multidomain.methods.linear_form import LinearForm
 from multidomain.methods.task import Task
 from multidomain.metrics import Metric
 from multidomain.settings import Settings
@@ -43,8 +44,14 @@ class Requirements:
         Dimension of a network's initial input vectors; 0 if it has none.
     calibrated
         Its logits are calibrated already, and aligned to class priors, so no temperature or bias is fitted.
+    any_size
+        It reads rows from disk, a block at a time: they need not fit into memory.
     members
         Members of an ensemble, each with a `method` and its `settings`, or with the `folder` of a saved model.
+    prunable
+        It can do with fewer columns, see `Method.pruned`.
+    linear
+        It is a sum over words, see `Method.linear_form`.
     """
 
     featurizer: str | None = "ngrams"
@@ -58,7 +65,10 @@ class Requirements:
     private_features: bool = False
     input_dimension: int = 0
     calibrated: bool = False
+    any_size: bool = False
     members: tuple[Any, ...] = ()
+    prunable: bool = False
+    linear: bool = False
 
 
 class FitContext:
@@ -239,6 +249,22 @@ class Method(ABC):
     def use_input_vectors(self, vectors: np.ndarray) -> None:
         """Start from input vectors, shape (n_inputs, dimension); called if `requirements` has an `input_dimension`."""
         raise self._not_kept("input_dimension")
+
+    def pruned(self, size: np.ndarray, share: float) -> tuple[Method, np.ndarray]:
+        """Return the method with a share of its weights, those that move logits most, and the columns it still reads.
+
+        Called if `requirements` promises `prunable`.
+
+        Parameters
+        ----------
+        size
+            Root mean square of each column over the training text, shape (columns,).
+        """
+        raise self._not_kept("prunable")
+
+    def linear_form(self) -> LinearForm:
+        """Return what `logits` computes; called if `requirements` promises `linear`."""
+        raise self._not_kept("linear")
 
     @classmethod
     def join(cls, members: Any, starts: Any, n_inputs: int) -> Self:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from multidomain.features.sparse_rows import selected
 from multidomain.methods.task import Task
 
 
@@ -36,7 +37,7 @@ class Examples:
     def select(self, rows: np.ndarray) -> Examples:
         """Return the rows selected by a mask or row numbers."""
         y, weight = (None if values is None else values[rows] for values in (self.y, self.weight))
-        return Examples(self.x[rows], self.d[rows], y, weight)
+        return Examples(selected(self.x, rows), self.d[rows], y, weight)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from multidomain import arrays
+from multidomain.features.sparse_rows import row_squares
 from multidomain.kernels.compiled import compiled
+from multidomain.stages import stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +33,7 @@ class DomainColumns:
 def domain_columns(x: csr_matrix, d: np.ndarray, n_domains: int) -> DomainColumns:
     """Return the columns that occur in the rows of each domain, in one pass over the values."""
     kind = np.int32 if x.nnz < 2**31 else np.int64
-    columns, place = np.empty(x.nnz, dtype=x.indices.dtype), np.empty(x.nnz, dtype=kind)
+    columns, place = np.empty(x.nnz, dtype=x.indices.dtype), arrays.empty(x.nnz, kind)
     size = np.zeros(n_domains, dtype=np.int64)
     _number(np.argsort(d, kind="stable"), x.indptr, x.indices, d, x.shape[1], columns, size, place)
     return DomainColumns(columns[: size.sum()].copy(), np.r_[0, np.cumsum(size)], place)
@@ -49,6 +52,28 @@ def _number(order, indptr, indices, d, n_columns, columns, size, place):  # type
             place[at] = number[j]
 
 
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Weights of rows, and the dual variables that they are made of.
+
+    Attributes
+    ----------
+    shared, private
+        Weights of the sparse view: shared ones, and private ones in the order of `DomainColumns`.
+    dense, bias
+        Weights of the dense view and of the constant, shapes (1 + domains, size) and (1 + domains,): shared ones first,
+        then the private parts.
+    alpha
+        Dual variable of each row, 0 or more.
+    """
+
+    shared: np.ndarray
+    private: np.ndarray
+    dense: np.ndarray
+    bias: np.ndarray
+    alpha: np.ndarray
+
+
 def solve_two_views(
     sparse: csr_matrix,
     dense: np.ndarray,
@@ -58,9 +83,10 @@ def solve_two_views(
     own: DomainColumns,
     private: float,
     *,
+    start: np.ndarray | None = None,
     tolerance: float = 0.01,
     max_passes: int = 200,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> Solution:
     r"""Minimise, with :math:`\phi` the two views side by side and a constant 1,
 
     .. math::
@@ -70,9 +96,6 @@ def solve_two_views(
     by coordinate descent in the dual (Hsieh et al. 2008), to a largest projected gradient below `tolerance` or, where
     the loss weighs so much that this takes long, for `max_passes`. The copies that feature augmentation would make of
     each row are never made.
-
-    Returns the shared weights of the sparse view, its private ones in the order of `own`, and those of the dense view
-    and of the constant, shapes (1 + domains, size) and (1 + domains,), shared ones first, then the private parts.
 
     Parameters
     ----------
@@ -86,21 +109,61 @@ def solve_two_views(
         `domain_columns` of the rows.
     private
         mu: variance of private relative to shared weights, 0 for none.
+    start
+        Dual variables to start from, such as those of a similar problem; None for 0.
     """
     copies = len(own.starts)
     w, v = np.zeros(sparse.shape[1], dtype=np.float32), np.zeros(len(own.columns), dtype=np.float32)
     u = np.zeros((copies, dense.shape[1]), dtype=np.float32)
     bias, alpha = np.zeros(copies), np.zeros(len(y))
-    squares = np.asarray(sparse.multiply(sparse).sum(axis=1)).ravel() + (dense**2).sum(axis=1)
+    squares = row_squares(sparse)
+    for rows in arrays.blocks(len(dense)):
+        squares[rows] += (dense[rows] ** 2).sum(axis=1)
     diagonal = (squares + 1) * (1 + private) + 0.5 / cost
     y, ridge = y.astype(np.float64), 0.5 / cost
-    parts = (sparse.indptr, sparse.indices, own.place, sparse.data, dense, d, y, ridge, diagonal)
+    parts = (sparse.indptr, sparse.indices, own.place, sparse.data, dense, d, y)
+    weights = (w, v, u, bias)
+    if start is not None and start.any():
+        alpha[:] = start
+        _add_rows(alpha, *parts, private, *weights)
+        scale = _best_scale(alpha, ridge, private, *weights)
+        for array in (alpha, *weights):
+            array *= scale
     rng = np.random.default_rng(0)
-    for _ in range(max_passes):
-        worst = _one_pass(rng.permutation(len(y)), *parts, private, alpha, w, v, u, bias)
+    for _ in stage("passes of the solver", range(max_passes), max_passes):
+        worst = _one_pass(rng.permutation(len(y)), *parts, ridge, diagonal, private, alpha, *weights)
         if worst < tolerance:
             break
-    return w, v, u, bias
+    return Solution(*weights, alpha)
+
+
+def _best_scale(
+    alpha: np.ndarray, ridge: np.ndarray, private: float, w: np.ndarray, v: np.ndarray, u: np.ndarray, bias: np.ndarray
+) -> float:
+    """Return the factor of all dual variables that brings the dual objective to its minimum.
+
+    With a larger cost most of them grow, and those of rows beyond the margin do not: this is how far on the whole.
+    """
+    shared = sum(np.vdot(part, part) for part in (w, u[0], bias[0]))
+    of_domains = sum(np.vdot(part, part) for part in (v, u[1:], bias[1:]))
+    quadratic = float(shared) + (float(of_domains) / private if private else 0.0)
+    return float(alpha.sum() / (quadratic + alpha @ (ridge * alpha)))
+
+
+@compiled
+def _add_rows(alpha, indptr, indices, place, data, dense, d, y, private, w, v, u, bias):  # type: ignore[no-untyped-def]
+    for i in range(len(alpha)):
+        step, own = alpha[i] * y[i], 1 + d[i]
+        if step == 0:
+            continue
+        bias[0] += step
+        bias[own] += private * step
+        for at in range(indptr[i], indptr[i + 1]):
+            w[indices[at]] += step * data[at]
+            v[place[at]] += private * step * data[at]
+        for j in range(dense.shape[1]):
+            u[0, j] += step * dense[i, j]
+            u[own, j] += private * step * dense[i, j]
 
 
 @compiled

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from multidomain import arrays
+from multidomain.features.sparse_rows import row_blocks, row_squares, with_values
 from multidomain.methods.data import Examples
 
 
@@ -24,10 +26,13 @@ def class_evidence(rows: Examples, n_classes: int, smoothing: float = 1.0) -> np
     S. Wang and C. D. Manning. Baselines and Bigrams: Simple, Good Sentiment and Topic Classification. ACL 2012.
     """
     assert rows.y is not None
-    present = (rows.x != 0).astype(np.float64)
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     in_class = (rows.y[:, None] == np.arange(n_classes)) * weight[:, None]  # (rows, classes)
-    p, q = present.T @ in_class, present.T @ (weight[:, None] - in_class)  # (columns, classes)
+    p, q = np.zeros((2, rows.x.shape[1], n_classes))
+    for here, block in row_blocks(rows.x):
+        present = (block != 0).astype(np.float64)
+        p += present.T @ in_class[here]
+        q += present.T @ (weight[here, None] - in_class[here])
     comparable = p.any(axis=0) & q.any(axis=0)
     p, q = p[:, comparable], q[:, comparable]
     share = p.sum(axis=0) / (p + q).sum(axis=0)
@@ -39,8 +44,10 @@ def class_evidence(rows: Examples, n_classes: int, smoothing: float = 1.0) -> np
 
 def weighted_rows(x: csr_matrix, scale: np.ndarray) -> csr_matrix:
     """Return rows whose columns are multiplied by `scale`, each row then scaled to unit length."""
-    value = x.data * scale[x.indices].astype(x.dtype)
-    weighted = csr_matrix((value, x.indices, x.indptr), shape=x.shape)
-    length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel()).clip(1e-12)
-    weighted.data = value / np.repeat(length, np.diff(x.indptr)).astype(x.dtype)
-    return weighted
+    values = arrays.empty(x.nnz, x.dtype)
+    for rows, block in row_blocks(x):
+        value = block.data * scale[block.indices].astype(x.dtype)
+        length = np.sqrt(row_squares(with_values(block, value))).clip(1e-12)
+        here = slice(x.indptr[rows.start], x.indptr[rows.stop])
+        values[here] = value / np.repeat(length, np.diff(block.indptr)).astype(x.dtype)
+    return with_values(x, values)

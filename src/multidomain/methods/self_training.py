@@ -15,6 +15,8 @@ from multidomain.errors import ConfigError
 from multidomain.methods.base import FitContext, Method, Requirements
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
+from multidomain.methods.linear_form import LinearForm
+from multidomain.methods.pruning import narrowed
 from multidomain.methods.registry import MethodEntry, method_entry, register
 from multidomain.methods.task import Task
 from multidomain.settings import Settings
@@ -129,6 +131,13 @@ class SelfTraining(Method):
             data_of_round = replace(data, task=learner.task, labelled=rows)
             history = learner.fit(data_of_round, context.with_values(round=number))
         return history
+
+    def pruned(self, size: np.ndarray, share: float) -> tuple[Method, np.ndarray]:
+        base, columns = self.base.pruned(size, share)
+        return narrowed(self, columns, {f"base.{name}": array for name, array in base.weights().items()}), columns
+
+    def linear_form(self) -> LinearForm:
+        return self.base.linear_form()
 
     def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
         return self.base.logits(x, d)

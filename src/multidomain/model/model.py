@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from multidomain.data.values import ONLY_DOMAIN, domain_name, plain_form
 from multidomain.errors import DataError, Note, did_you_mean, quoted, warn
-from multidomain.features.base import Featurizer
+from multidomain.features.base import Featurizer, stored
 from multidomain.methods.base import Method, Requirements
 from multidomain.methods.registry import method_entry
 from multidomain.model.prediction import predicted_probabilities
@@ -81,6 +81,11 @@ class Model:
     def labelled_domains(self) -> tuple[str, ...]:
         """Return the names of the labelled training domains."""
         return tuple(self.domains[d] for d in self.method.task.labelled)
+
+    @property
+    def n_bytes(self) -> int:
+        """Return the size of all weights and of the vocabulary."""
+        return sum(array.nbytes for array in (*self.method.weights().values(), *stored(self.features)[1].values()))
 
     @property
     def requirements(self) -> Requirements:

@@ -6,7 +6,11 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import softmax
 
+from multidomain.arrays import blocks
+from multidomain.features.sparse_rows import selected
 from multidomain.methods.base import Method
+
+_ROWS_AT_A_TIME = 1 << 18
 
 
 def predicted_probabilities(method: Method, x: csr_matrix, d: np.ndarray) -> np.ndarray:
@@ -28,6 +32,6 @@ def predicted_logits(method: Method, x: csr_matrix, d: np.ndarray) -> np.ndarray
     groups: list[tuple[int | None, np.ndarray]] = [(None, np.flatnonzero(unseen))]
     groups += [(int(c), np.flatnonzero((codes.data == c) & ~unseen)) for c in np.unique(codes.data[~unseen])]
     for code, rows in groups:
-        if len(rows):
-            predicted[rows] = method.calibrated_logits(x[rows], code)
+        for some in blocks(len(rows), _ROWS_AT_A_TIME):
+            predicted[rows[some]] = method.calibrated_logits(selected(x, rows[some]), code)
     return predicted

@@ -111,9 +111,22 @@ def _refuse_not_finite(method_name: str, arrays: Mapping[str, np.ndarray]) -> No
 
 
 def load_model(folder: Path, device: str) -> tuple[str, Method, Featurizer, tuple[Any, ...]]:
-    """Return the parts of a model written by `save_model`; a damaged, altered or newer one is rejected."""
+    """Return the parts of a model written by `save_model`; a damaged, altered or newer one is rejected.
+
+    If another model is saved in the folder meanwhile, it is that one.
+    """
     complete(folder)
     manifest = _read_manifest(folder)
+    try:
+        return _loaded(folder, manifest, device)
+    except (ModelError, FileNotFoundError):
+        complete(folder)
+        if _read_manifest(folder) == manifest:
+            raise
+    return load_model(folder, device)
+
+
+def _loaded(folder: Path, manifest: Manifest, device: str) -> tuple[str, Method, Featurizer, tuple[Any, ...]]:
     weights_file = _checked_file(folder, manifest.files.weights)
     features_file = _checked_file(folder, manifest.files.features)
     arrays, _ = read_tensors(weights_file, "numpy", COPY_AGAIN)

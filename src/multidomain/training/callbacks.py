@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from multidomain.errors import Note
 from multidomain.methods.history import Epoch
 from multidomain.model.model import Model
+from multidomain.stages import reported_to
 from multidomain.training.data import EncodedRows
 
 
@@ -25,7 +28,7 @@ class Callback:
         """Called before a run in a folder; `run` says on what data, with which split and settings."""
 
     def on_prepare(self, what: str, done: int, total: int) -> None:
-        """Called during preparation before training, such as training word vectors."""
+        """Called during preparation before training, such as training word vectors, and in stages that take long."""
 
     def on_model_built(self, model: Model, encoded: EncodedRows) -> None:
         """Called before training, with the initial weights and all rows of the run."""
@@ -53,3 +56,20 @@ class Callback:
 
     def on_run_end(self, figures: Mapping[str, float]) -> None:
         """Called when the model of a run in a folder is evaluated and saved."""
+
+
+def prepare(callbacks: Sequence[Callback], what: str, done: int, total: int) -> None:
+    """Tell callbacks how far a preparation is."""
+    for callback in callbacks:
+        callback.on_prepare(what, done, total)
+
+
+@contextmanager
+def progress_of_stages(callbacks: Sequence[Callback], *, in_epochs: bool) -> Iterator[None]:
+    """Tell callbacks of the stages of training, and of its end where no loop over epochs does."""
+    try:
+        with reported_to(partial(prepare, callbacks)):
+            yield
+    finally:
+        for callback in callbacks if not in_epochs else ():
+            callback.on_train_end()

@@ -12,6 +12,7 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.splits import Split
 from multidomain.errors import ConfigError, did_you_mean
 from multidomain.features.base import Documents, Featurizer
+from multidomain.features.sparse_rows import selected
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.task import Task
 from multidomain.training.settings import ClassWeight
@@ -31,14 +32,20 @@ class EncodedRows:
     """
 
     def __init__(self, features: Featurizer, documents: Documents, rows: np.ndarray, n_rows: int):
-        rows = np.unique(rows)
+        _, first = np.unique(rows, return_index=True)
+        rows = rows[np.sort(first)]  # in the order in which they will be asked for: then they need not be copied
         self._matrix = features.transform(documents[rows].analysed_for(type(features)))
         self._place = np.full(n_rows, -1)
         self._place[rows] = np.arange(len(rows))
 
+    @property
+    def n_bytes(self) -> int:
+        """Return the size of all rows."""
+        return self._matrix.data.nbytes + self._matrix.indices.nbytes + self._matrix.indptr.nbytes
+
     def __getitem__(self, rows: np.ndarray) -> csr_matrix:
         """Return some of the rows, by their numbers in the corpus."""
-        return self._matrix[self._place[rows]]
+        return selected(self._matrix, self._place[rows])
 
 
 def training_data(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -75,11 +75,20 @@ class ProgressBar(Callback):
         self._bar.stop()
 
 
+class _Stage(NamedTuple):
+    """A preparation, how much of it was done when it was first told of, and when that was."""
+
+    what: str
+    done: int
+    since: float
+
+
 class PlainProgress(Callback):
     """One line for each epoch, for logs and pipes."""
 
     def __init__(self, console: Console):
         self._console = console
+        self._stage = _Stage("", 0, 0.0)
 
     def on_train_begin(self, max_epochs: int, iterations: int, past: list[Epoch]) -> None:
         self._max_epochs, self._done_before, self._began = max_epochs, len(past), time.monotonic()
@@ -94,7 +103,13 @@ class PlainProgress(Callback):
         self._console.print(line, highlight=False, soft_wrap=True)
 
     def on_prepare(self, what: str, done: int, of: int) -> None:
-        self._console.print(f"{what}: {done} of {of}", highlight=False)
+        now, left = time.monotonic(), ""
+        if what != self._stage.what or done < self._stage.done:
+            self._stage = _Stage(what, done, now)
+        elif done > self._stage.done:
+            per_step = (now - self._stage.since) / (done - self._stage.done)
+            left = f"  at most {timedelta(seconds=round(per_step * max(of - done, 0)))} left"
+        self._console.print(f"{what}: {done:,} of {of:,}{left}", highlight=False)
 
     def on_candidate(self, values: Mapping[str, Any], dev_score: float | None) -> None:
         self._console.print(_candidate(values, dev_score), highlight=False, soft_wrap=True)

@@ -54,6 +54,13 @@ class ObjectiveSettings(Settings):
         description="class weights in training: balanced, inversely proportional to class frequencies, or a weight for "
         "each class; 1 where none is given",
     )
+    compact: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="smaller model: drop the n-grams and weights without which at most this share of the dev "
+        "predictions changes, such as 0.01; by default none is dropped",
+    )
 
     @field_validator("class_weight", mode="plain")
     @classmethod
@@ -110,6 +117,14 @@ class RunSettings(Settings):
     def requirements(self) -> Requirements:
         """Return what the method asks for with its settings."""
         return self.entry.requirements(self.entry.settings(self.method_settings))
+
+    def check_compact(self) -> None:
+        """Refuse to make a model compact whose method cannot do with fewer columns."""
+        if self.objective.compact is not None and not self.requirements.prunable:
+            raise ConfigError(
+                f"'{self.method}' cannot be made compact: it cannot do without some of its n-grams.",
+                f"Leave out {{compact=...}}, or use a linear method, such as {{method={RECOMMENDED}}}.",
+            )
 
     def of_featurizer(self, name: str) -> Settings:
         """Return all settings of a featurizer, with the defaults of the method and of the featurizer filled in."""

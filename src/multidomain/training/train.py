@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,19 +19,21 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.named.cache import cache_folder
 from multidomain.data.splits import Split
 from multidomain.errors import ConfigError, Note, TrainingError
-from multidomain.features.base import FEATURIZERS, Documents
+from multidomain.features.base import FEATURIZERS, Documents, Featurizer
 from multidomain.methods.base import FitContext, Method
 from multidomain.methods.data import TrainingData
 from multidomain.methods.history import History
 from multidomain.methods.selection import NEVER_CHOSEN
 from multidomain.model.calibration import align_to_priors, set_temperatures
+from multidomain.model.compact import column_sizes, compact
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
 from multidomain.model.storage import check_finite
 from multidomain.renamings import config_with_old_names, without_added
 from multidomain.threads import threads_in_use
-from multidomain.training.callbacks import Callback
+from multidomain.training.callbacks import Callback, prepare, progress_of_stages
 from multidomain.training.data import EncodedRows, training_data
+from multidomain.training.memory import check_fits
 from multidomain.training.settings import Device, ObjectiveSettings, RunSettings, with_method
 
 
@@ -45,12 +47,15 @@ class Trained:
         All rows of the run as the model reads them.
     notes
         Notes for the user.
+    whole
+        The same before n-grams were dropped, if the model is to be compact.
     """
 
     model: Model
     history: History
     encoded: EncodedRows
     notes: tuple[Note, ...] = ()
+    whole: Trained | None = None
 
     def probabilities(self, corpus: Corpus, rows: np.ndarray) -> np.ndarray:
         """Return class probabilities of rows of the run, shape (rows, classes)."""
@@ -92,6 +97,7 @@ def train_model(
     >>> trained.probabilities(corpus, split.test).shape == (len(split.test), 2)
     True
     """
+    settings.check_compact()
     notes = _Notes(callbacks)
     for note in check_trainable(corpus, split):
         notes.add(note)
@@ -104,7 +110,8 @@ def train_model(
         callbacks=callbacks,
         notes=notes,
     )
-    return training.run(settings, device, checkpoint_path)
+    with progress_of_stages(callbacks, in_epochs=settings.requirements.in_epochs):
+        return training.run(settings, device, checkpoint_path)
 
 
 class _Notes:
@@ -145,9 +152,12 @@ class _Training:
         text = self.documents[np.concatenate([self.split.train, self.split.unlabelled])].analysed_for(featurizer)
         features = featurizer.from_settings(settings.of_featurizer(featurizer.name)).fit(text)
         encoded = EncodedRows(features, self.documents, self.rows, len(self.corpus))
+        check_fits(entry.name, asks_for, encoded)
         data = training_data(self.corpus, self.split, features, encoded, settings.objective.class_weight)
         if not len(data.dev):
             self.notes.add(_NO_DEV_SET)
+        if settings.objective.compact is not None:
+            self._check_compact(features)
         context = _Context(settings, self.callbacks, self.notes)
         if checkpoint_path and asks_for.in_epochs:
             from multidomain.training.checkpoint import Checkpoint  # imported here: it needs torch
@@ -157,7 +167,7 @@ class _Training:
         with _seeded(settings.training.seed) if asks_for.in_epochs else nullcontext():
             method = entry.build(data.task, entry.settings(settings.method_settings)).to(device)
             if asks_for.input_dimension:
-                cache, on_epoch = cache_folder() / "vectors", partial(context.prepare, "word vectors")
+                cache, on_epoch = cache_folder() / "vectors", partial(prepare, self.callbacks, "word vectors")
                 vectors = features.input_vectors(text, asks_for.input_dimension, cache, on_epoch)
                 if vectors is not None:
                     method.use_input_vectors(vectors)
@@ -170,7 +180,22 @@ class _Training:
             set_temperatures(method, data.dev.x, data.dev.y, data.dev.d)
             _align(method, data, history)
             check_finite(entry.name, method)
-        return Trained(model, history, encoded, tuple(self.notes.so_far))
+        trained = Trained(model, history, encoded, tuple(self.notes.so_far))
+        if settings.objective.compact is None:
+            return trained
+        return self._compacted(trained, column_sizes(data.text.x), settings.objective.compact)
+
+    def _check_compact(self, features: Featurizer) -> None:
+        if not len(self.split.dev) or features.vocabulary is None:
+            missing = "dev rows to decide by what can be dropped" if features.vocabulary else "texts, and not vectors"
+            raise ConfigError(f"A compact model needs {missing}.", "Leave out {compact=...}.")
+
+    def _compacted(self, whole: Trained, sizes: np.ndarray, tolerance: float) -> Trained:
+        rows = self.split.dev
+        documents = self.documents[rows].analysed_for(type(whole.model.features))
+        model, _ = compact(whole.model, documents, list(self.corpus.domains[rows]), sizes, tolerance)
+        encoded = EncodedRows(model.features, self.documents, self.rows, len(self.corpus))
+        return replace(whole, model=model, encoded=encoded, whole=whole)
 
     def _train_members(self, settings: RunSettings, device: Device, checkpoint_path: Path | None) -> Trained:
         """Train the members one by one, except saved ones, and join them.
@@ -240,10 +265,6 @@ class _Context(FitContext):
     def note(self, note: Note) -> None:
         self._notes.add(note)
 
-    def prepare(self, what: str, done: int, total: int) -> None:
-        for callback in self._callbacks:
-            callback.on_prepare(what, done, total)
-
     def run_epochs(self, method: Any, data: TrainingData) -> History:
         from multidomain.training.loop import Trainer  # imported here: it needs torch
 
@@ -278,8 +299,9 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
     complete = settings.complete()
     defaults = settings.entry.settings({}).model_dump(mode="json")
     complete["method_settings"] = without_added(complete["method_settings"], defaults)
-    if settings.objective == ObjectiveSettings():  # a checkpoint may be older than these settings
-        del complete["objective"]
+    del complete["objective"]["compact"]  # has no influence up to the checkpoint, nor on a choice
+    if settings.objective.model_copy(update={"compact": None}) == ObjectiveSettings():
+        del complete["objective"]  # a checkpoint may be older than these settings
     if settings.training.clip_norm is None:  # the same
         del complete["training"]["clip_norm"]
     del complete["training"]["recover"]  # has no influence up to the checkpoint, so a run that diverged can be resumed

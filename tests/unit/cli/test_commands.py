@@ -153,7 +153,8 @@ def test_train_with_a_metric_and_weights(tmp_path: Path, run: Run) -> None:
     assert code == 0, err
     assert "weight 'w'" in out
     recorded = json.loads((tmp_path / "m" / "metrics.json").read_text())
-    assert recorded["settings"]["objective"] == {"metric": "macro-f1", "class_weight": {"bad": 2.0, "good": 0.5}}
+    weights = {"bad": 2.0, "good": 0.5}
+    assert recorded["settings"]["objective"] == {"metric": "macro-f1", "class_weight": weights, "compact": None}
     plain = json.loads((tmp_path / "m" / "log.jsonl").read_text().splitlines()[0])
     assert plain.keys() == {"tried", "dev_score"}
     code, _, err = run("train", "--config", tmp_path / "m" / "train.toml", "-o", tmp_path / "again")
@@ -374,6 +375,19 @@ def test_bench_writes_a_record(tmp_path: Path, run: Run) -> None:
     assert len(record["engine_seconds"]) == 2
     assert record["machine"]["threads"] == 1
     assert record["settings"]["private_hidden"] == [8]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_bench_large_trains_and_predicts(tmp_path: Path, run: Run) -> None:
+    output = tmp_path / "bench.jsonl"
+    code, out, err = run("bench", "large", "--rows", "400", "--domains", "2", "-o", output)
+    assert code == 0, err
+    assert "400 rows of 15 words, 2 domains" in out
+    record = json.loads(output.read_text())
+    assert 0.3 < record["accuracy"] <= 1
+    for step in ("train", "predict"):
+        cost = record[step]
+        assert cost["cpu_seconds"] > 0.1 and 20 < cost["peak_own_mb"] < cost["peak_mb"]
 
 
 def test_given_dev_rows_are_kept_and_only_test_is_cut(tmp_path: Path, run: Run) -> None:

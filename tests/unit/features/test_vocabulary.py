@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multidomain.features.vocabulary import Vocabulary, ranges
+from multidomain.arrays import ranges
+from multidomain.features.vocabulary import Vocabulary
 
 strings = st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), max_size=8)
 

@@ -35,13 +35,13 @@ def solve(rows: dict[str, Any], private: float, **options: Any) -> Solution:
 def with_defaults(rows: dict[str, Any], private: float = 0.5, **options: Any) -> Solution:
     """Dense weights of the words, shape (1 + domains, columns), shared ones first; of the dense view; biases."""
     own = domain_columns(rows["sparse"], rows["d"], N_DOMAINS)
-    w, v, u, bias = solve_two_views(**rows, own=own, private=private, **options)
+    found = solve_two_views(**rows, own=own, private=private, **options)
     of_words = np.zeros((1 + N_DOMAINS, COLUMNS))
-    of_words[0] = w
+    of_words[0] = found.shared
     for d in range(N_DOMAINS):
         places = slice(own.starts[d], own.starts[d + 1])
-        of_words[1 + d, own.columns[places]] = v[places]
-    return of_words, u, bias
+        of_words[1 + d, own.columns[places]] = found.private[places]
+    return of_words, found.dense, found.bias
 
 
 def both_views(rows: dict[str, Any]) -> np.ndarray:
@@ -148,6 +148,29 @@ def test_a_cost_of_2_is_the_row_twice():
     twice = {name: (value[np.r_[0, np.arange(N)]]) for name, value in rows.items()}
     heavy = {**rows, "cost": rows["cost"] * np.r_[2, np.ones(N - 1)]}
     for found, expected in zip(solve(heavy, 0.5), solve(twice, 0.5), strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-4)
+
+
+def dual(rows: dict[str, Any], private: float) -> np.ndarray:
+    own = domain_columns(rows["sparse"], rows["d"], N_DOMAINS)
+    return solve_two_views(**rows, own=own, private=private, tolerance=1e-6, max_passes=5_000).alpha
+
+
+@pytest.mark.parametrize("private", [0.0, 0.5])
+@pytest.mark.parametrize("factor", [1.0, 7.0])
+def test_from_its_own_dual_variables_up_to_a_factor_a_solution_takes_one_pass(private: float, factor: float):
+    rows = make_rows()
+    once = solve(rows, private, start=factor * dual(rows, private), max_passes=1)
+    from_nothing = solve(rows, private, max_passes=1)
+    for found, cold, expected in zip(once, from_nothing, solve(rows, private), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+        assert np.abs(cold - expected).max() > 0.01
+
+
+def test_where_a_solution_starts_from_does_not_matter():
+    rows = make_rows()
+    start = dual({**rows, "cost": 0.1 * rows["cost"]}, 0.5)
+    for found, expected in zip(solve(rows, 0.5, start=start), solve(rows, 0.5), strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-4)
 
 

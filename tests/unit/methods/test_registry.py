@@ -222,22 +222,23 @@ def test_a_file_without_methods(tmp_path: Path):
         method_entry(f"{tmp_path / 'missing.py'}:Mine")
 
 
+LINEAR: dict[str, Any] = {"features": {"weighting": "tfidf"}, "prunable": True, "linear": True}
 NETWORK = {"in_epochs": True, "is_random": True, "shared_features": True}
 
 
 @pytest.mark.parametrize(
     ("name", "given", "expected"),
     [
-        ("lr", {}, Requirements(features={"weighting": "tfidf"})),
-        ("lr", {"category": "domain-specific"}, Requirements(features={"weighting": "tfidf"}, unseen_domains=False)),
-        ("fa-lr", {}, Requirements(features={"weighting": "tfidf"})),
-        ("cmsc-lr", {}, Requirements(features={"weighting": "tfidf"}, unlabelled_text=True)),
+        ("lr", {}, Requirements(**LINEAR)),
+        ("lr", {"category": "domain-specific"}, Requirements(unseen_domains=False, **LINEAR)),
+        ("fa-lr", {}, Requirements(**LINEAR)),
+        ("cmsc-lr", {}, Requirements(unlabelled_text=True, **LINEAR)),
         ("msda", {}, Requirements(features={"weighting": "tfidf"}, unlabelled_text=True)),
-        ("self-training", {"base": "svm"}, Requirements(features={"weighting": "tfidf"}, unlabelled_text=True)),
+        ("self-training", {"base": "svm"}, Requirements(unlabelled_text=True, **LINEAR)),
         (
             "self-training",
             {"base": "svm", "base_settings": {"category": "domain-specific"}},
-            Requirements(features={"weighting": "tfidf"}, unlabelled_text=True, unseen_domains=False),
+            Requirements(unlabelled_text=True, unseen_domains=False, **LINEAR),
         ),
         (
             "sped",
@@ -246,6 +247,9 @@ NETWORK = {"in_epochs": True, "is_random": True, "shared_features": True}
                 features={"weighting": "tfidf", "max_features": 500_000, "ngram_range": (1, 3)},
                 unlabelled_text=True,
                 calibrated=True,
+                prunable=True,
+                linear=True,
+                any_size=True,
             ),
         ),
         ("man-nll", {}, Requirements(devices=(), unlabelled_text=True, private_features=True, **NETWORK)),

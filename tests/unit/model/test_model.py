@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -508,3 +510,26 @@ def test_a_whole_manifest_that_this_version_cannot_build(change: Callable[[dict[
     change_manifest(saved, change, seal=True)
     with pytest.raises(MultidomainError, match=r"from-the-future|gamma|model"):
         Model.load(saved)
+
+
+def test_a_model_can_be_loaded_while_others_are_saved_in_its_place(tmp_path: Path):
+    models = [make_model(seed=seed) for seed in (0, 1)]
+    expected = [model.predict_proba(TEXTS, DOMAINS) for model in models]
+    models[0].save(tmp_path)
+    ended = threading.Event()
+
+    def save_by_turns() -> None:
+        for number in itertools.count():
+            models[number % 2].save(tmp_path)
+            if ended.is_set():
+                return
+
+    saving = threading.Thread(target=save_by_turns)
+    saving.start()
+    try:
+        for _ in range(150):
+            p = Model.load(tmp_path).predict_proba(TEXTS, DOMAINS)
+            assert any(np.allclose(p, of_model, rtol=1e-5, atol=1e-7) for of_model in expected)
+    finally:
+        ended.set()
+        saving.join()

@@ -61,6 +61,20 @@ def test_plain_lines_without_dev_and_after_a_resume(monkeypatch: pytest.MonkeyPa
     ]
 
 
+def test_stages_show_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch):
+    console, out = terminal(False)
+    progress = PlainProgress(console)
+    for second, what, done in ((0, "tokens", 10), (20, "tokens", 20), (30, "passes", 150), (40, "passes", 20)):
+        monkeypatch.setattr("time.monotonic", lambda now=second: float(now))
+        progress.on_prepare(what, done, 200)
+    assert out.getvalue().splitlines() == [
+        "tokens: 10 of 200",
+        "tokens: 20 of 200  at most 0:06:00 left",
+        "passes: 150 of 200",
+        "passes: 20 of 200",  # of the next candidate
+    ]
+
+
 def test_bar():
     console, out = terminal(True)
     bar = ProgressBar(console)

@@ -9,11 +9,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
+
+import numpy as np
 
 from multidomain.data.columns import Columns, resolve_columns
+from multidomain.data.texts import Texts
 from multidomain.errors import ConfigError, DataError, quoted
 
+Part = TypeVar("Part")
+
+CHUNK_SIZE, _FIRST_ROWS = 4096, 256
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -35,6 +41,45 @@ class Chunk:
     def __len__(self) -> int:
         return len(next(iter(self.values.values()), []))
 
+    def __getitem__(self, column: str) -> list[Any]:
+        """Return the values of a column."""
+        return self.values[column]
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the values of each row."""
+        return list(zip(*self.values.values(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class CellBlock:
+    """Some consecutive rows of a table whose cells are texts, in UTF-8.
+
+    Parameters
+    ----------
+    columns
+        Names of the columns.
+    utf8 : ndarray of uint8
+        All cells, row by row.
+    starts : ndarray of int64, shape (rows * columns + 1,)
+        Where each cell begins, and the last one ends.
+    """
+
+    columns: list[str]
+    utf8: np.ndarray
+    starts: np.ndarray
+
+    def __len__(self) -> int:
+        return (len(self.starts) - 1) // len(self.columns)
+
+    def __getitem__(self, column: str) -> Texts:
+        """Return the cells of a column."""
+        k, n = self.columns.index(column), len(self.columns)
+        return Texts(self.utf8, self.starts[:-1][k::n], self.starts[1:][k::n])
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of each row."""
+        return list(zip(*(list(self[column]) for column in self.columns), strict=True))
+
 
 class Table(ABC):
     """A table on disk that is read in chunks.
@@ -51,7 +96,15 @@ class Table(ABC):
         self.path = path
         self.columns = columns
 
-    def chunks(self, size: int = 4096) -> Iterator[Chunk]:
+    def estimated_chunks(self, size: int = CHUNK_SIZE) -> int:
+        """Return about how many chunks the table has, from the lengths of its first rows."""
+        first = next(self._chunks(_FIRST_ROWS), None)
+        if first is None:
+            return 0
+        characters = sum(len(str(cell)) + 1 for cells in first.values.values() for cell in cells)
+        return -(-self.path.stat().st_size * len(first) // (characters * size))
+
+    def chunks(self, size: int = CHUNK_SIZE) -> Iterator[Chunk]:
         """Yield all rows in order, at most `size` at a time.
 
         Raises
@@ -59,10 +112,17 @@ class Table(ABC):
         DataError
             A row is ragged or cannot be decoded, or there is no row at all.
         """
+        yield from self._some(self._chunks(size))
+
+    def blocks(self, size: int = 4096) -> Iterator[Chunk | CellBlock]:
+        """Yield the same rows, in blocks of cells where compiled code can read them, and elsewhere as `chunks` does."""
+        yield from self._some(self._blocks(size))
+
+    def _some(self, parts: Iterator[Part]) -> Iterator[Part]:
         empty = True
-        for chunk in self._chunks(size):
+        for part in parts:
             empty = False
-            yield chunk
+            yield part
         if empty:
             raise DataError(
                 f"{self.path.name} has a header ({quoted(self.columns)}) but no rows. Expected at least one row."
@@ -75,6 +135,10 @@ class Table(ABC):
     @abstractmethod
     def _chunks(self, size: int) -> Iterator[Chunk]:
         """Yield the rows of the format."""
+
+    def _blocks(self, size: int) -> Iterator[Chunk | CellBlock]:
+        """Yield the rows in blocks, if the format has any."""
+        return self._chunks(size)
 
 
 class ChunkBuilder:

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from multidomain.data.readers.base import (
+    CellBlock,
     Chunk,
     ChunkBuilder,
     Table,
@@ -23,6 +24,7 @@ from multidomain.errors import DataError, counted, quoted
 # A larger cell is nearly always an unclosed quote; without a limit it would swallow the rest of the file and
 # fill the memory.
 _LARGEST_CELL = 2**26
+_LARGE_FILE = 2_000_000  # bytes from which on importing numba pays
 _STRICT = ("utf-8", "utf-8-sig", "ascii", "cp1252", "iso8859-1")  # let no half of a surrogate pair through
 
 
@@ -49,9 +51,28 @@ class DelimitedTable(Table):
         self._header_row = header[0]
         self.columns = _checked_header(header[1], path.name)
 
+    def _blocks(self, size: int) -> Iterator[Chunk | CellBlock]:
+        """Yield blocks of regular rows by compiled code; a small file, and what follows an irregular row, by `csv`."""
+        first = self._header_row + 1
+        is_utf8 = codecs.lookup(self._encoding).name in ("utf-8", "utf-8-sig")
+        if is_utf8 and self._header_row == 1 and self.path.stat().st_size >= _LARGE_FILE:
+            from multidomain.data.readers.cells import read_blocks  # imported here: small files must not load numba
+
+            for block in read_blocks(self.path, self._delimiter, self.columns, size):
+                if block is None:
+                    break
+                yield block
+                first += len(block)
+            else:
+                return
+        yield from self._from_row(first, size)
+
     def _chunks(self, size: int) -> Iterator[Chunk]:
+        return self._from_row(self._header_row + 1, size)
+
+    def _from_row(self, first: int, size: int) -> Iterator[Chunk]:
         """Yield whole chunks of regular rows; from one that is not on, go row by row."""
-        first, n_columns = self._header_row + 1, len(self.columns)
+        n_columns = len(self.columns)
         if codecs.lookup(self._encoding).name not in _STRICT:
             yield from self._row_by_row(size, first)
             return
@@ -59,7 +80,7 @@ class DelimitedTable(Table):
         with open_text(self.path, self._encoding, errors="strict") as file:
             reader = csv.reader(file, delimiter=self._delimiter, strict=True)
             try:
-                deque(islice(reader, self._header_row), maxlen=0)
+                deque(islice(reader, first - 1), maxlen=0)
                 while rows := list(islice(reader, size)):
                     if set(map(len, rows)) != {n_columns}:
                         break

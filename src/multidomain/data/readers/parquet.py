@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from multidomain.data.readers.base import Chunk, Table
+from multidomain.data.readers.base import CHUNK_SIZE, Chunk, Table
 from multidomain.errors import DataError
 
 # Reading a slice decodes every row group it touches, so small slices would decode the same group many times.
@@ -34,6 +34,14 @@ class ParquetTable(Table):
         except _FAILURES as error:
             raise _unreadable(path, "", error) from None
         super().__init__(path, columns)
+
+    def estimated_chunks(self, size: int = CHUNK_SIZE) -> int:
+        with _panics_unsaid():
+            try:
+                rows = int(pl.scan_parquet(self.path, glob=False).select(pl.len()).collect().item())
+            except _FAILURES:  # reading the rows says why
+                return 0
+        return -(-rows // size)
 
     def _chunks(self, size: int) -> Iterator[Chunk]:
         offset = 0

@@ -14,16 +14,18 @@ from multidomain.data.corpus import PARTS, Corpus, Provenance, object_array
 from multidomain.data.readers.fdu import is_fdu_folder, read_fdu_folder
 from multidomain.data.readers.svmlight import SVMLIGHT_SUFFIXES, read_svmlight, svmlight_files
 from multidomain.data.readers.tables import TABLE_SUFFIXES, Table, open_table
+from multidomain.data.texts import Texts, TextsBuilder
 from multidomain.data.values import (
     ONLY_DOMAIN,
+    TextCheck,
     check_near_names,
-    check_texts,
     checked_domains,
     class_name,
     is_missing,
     part_name,
 )
 from multidomain.errors import ConfigError, DataError, quoted
+from multidomain.stages import stage
 
 
 def read_corpus(
@@ -89,42 +91,47 @@ def _read_table(table: Table, wanted: Columns, *, drop_empty: bool, part: str | 
     if part not in (None, "train"):
         wanted = replace(wanted, weight=None)  # only training rows are weighted
     columns = table.resolve(wanted)
-    values: dict[str, list[Any]] = {field: [] for field in asdict(columns)}
-    rows: list[int] = []
-    for chunk in table.chunks():
+    values: dict[str, list[Any]] = {field: [] for field in asdict(columns) if field != "text"}
+    rows, texts, check = [np.empty(0, dtype=np.int64)], TextsBuilder(), TextCheck()
+    shared: dict[str, str] = {}  # a label or domain is held once, however many rows have it
+    for chunk in stage(f"reading {table.path.name}", table.chunks(), table.estimated_chunks()):
         keep = range(len(chunk))
+        cells = chunk.values[columns.text or ""]
         if drop_empty:
-            texts = chunk.values[columns.text or ""]
-            keep = [i for i in keep if not is_missing(texts[i])]  # type: ignore[assignment]
-        rows += [chunk.first_row + i for i in keep]
+            keep = [i for i in keep if not is_missing(cells[i])]  # type: ignore[assignment]
+            cells = [cells[i] for i in keep]
+        check.see(cells)
+        texts.extend([cell if isinstance(cell, str) else "" for cell in cells])
+        rows.append(chunk.first_row + np.array(keep, dtype=np.int64))
         for field, collected in values.items():
             column = getattr(columns, field)
             if column is not None:
                 cells = chunk.values[column]
-                collected += [cells[i] for i in keep]
-    if not rows:
+                kept = [cells[i] for i in keep]
+                collected += [shared.setdefault(cell, cell) if isinstance(cell, str) else cell for cell in kept]
+    provenance = Provenance.of_file(table.path.name, np.concatenate(rows))
+    if not len(provenance.row):
         raise DataError(f"{table.path.name}: no row has a text in the column '{columns.text}'.")
-    return _checked_corpus(table, columns, values, rows, part)
+    hint = f"Fill the column '{columns.text}', or drop such rows ({{drop_empty}})."
+    check.report(provenance.where, hint=hint)
+    return _checked_corpus(texts.finish(), provenance, table, columns, values, part)
 
 
 def _checked_corpus(
-    table: Table, columns: Columns, values: dict[str, list[Any]], rows: list[int], part: str | None
+    texts: np.ndarray | Texts,
+    provenance: Provenance,
+    table: Table,
+    columns: Columns,
+    values: dict[str, list[Any]],
+    part: str | None,
 ) -> Corpus:
-    provenance = Provenance.of_file(table.path.name, rows)
-    texts = object_array(values["text"])
-    check_texts(
-        texts,
-        provenance.where,
-        hint=f"Fill the column '{columns.text}', or drop such rows ({{drop_empty}}).",
-    )
-    labels = object_array([class_name(v) for v in values["label"]] if columns.label else [None] * len(rows))
+    n = len(texts)
+    labels = object_array([class_name(v) for v in values["label"]] if columns.label else [None] * n)
     check_near_names("class", labels, provenance.where)
-    domains = checked_domains(
-        object_array(values["domain"] if columns.domain else [ONLY_DOMAIN] * len(rows)), provenance.where
-    )
+    domains = checked_domains(object_array(values["domain"] if columns.domain else [ONLY_DOMAIN] * n), provenance.where)
     parts = _checked_parts(values["split"], columns.split, part, provenance.where) if columns.split else None
     if parts is None and part is not None:
-        parts = np.full(len(rows), part, dtype=object)
+        parts = np.full(n, part, dtype=object)
     found = {field: name for field, name in asdict(columns).items() if name is not None}
     weights = _weights(values["weight"], labels, parts) if columns.weight else None
     return Corpus(

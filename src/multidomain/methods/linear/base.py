@@ -15,6 +15,8 @@ from multidomain.methods.base import ArraySpec, FitContext, Method, Requirements
 from multidomain.methods.calibration import NEVER, best_scale
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
+from multidomain.methods.linear_form import LinearForm
+from multidomain.methods.pruning import largest, narrowed
 from multidomain.methods.selection import dev_rows, dev_score, fit_best
 from multidomain.methods.task import Task
 from multidomain.metrics import two_class_scores
@@ -70,7 +72,7 @@ class LinearMethod(Method):
 
     @classmethod
     def requirements(cls, settings: Any) -> Requirements:
-        return Requirements(features={"weighting": "tfidf"})
+        return Requirements(features={"weighting": "tfidf"}, prunable=True, linear=True)
 
     @abstractmethod
     def candidates(self) -> Sequence[Mapping[str, Any]]:
@@ -100,6 +102,23 @@ class LinearMethod(Method):
         scale = best_scale(weights.scores(dev), dev) if self.calibrates else 1.0
         self.weight = (weights.weight * scale).astype(np.float32)
         self.bias = (weights.bias * scale).astype(np.float32)
+
+    def pruned(self, size: np.ndarray, share: float) -> tuple[Method, np.ndarray]:
+        of_class = self.weight - self.weight.mean(axis=2, keepdims=True)  # what all classes share moves no probability
+        columns = np.flatnonzero(largest(size * np.abs(of_class).max(axis=(0, 2)), share))
+        return narrowed(self, columns, {"weight": self.weight[:, columns]}), columns
+
+    def linear_form(self) -> LinearForm:
+        copies, n = 1 + len(self.task.domains), self.task.n_inputs
+        own = self.weight[1:] - self.weight[0]
+        d, columns = np.nonzero(own.any(axis=2))
+        return LinearForm(
+            shared=self.weight[0],
+            keys=(1 + d) * n + columns,
+            private=own[d, columns],
+            scale=np.ones(copies, dtype=np.float32),
+            bias=np.broadcast_to(self.bias, (copies, self.task.n_classes)),
+        )
 
     def logits(self, x: csr_matrix, d: int | None) -> np.ndarray:
         copy = 0 if d is None or self._copies == 1 else 1 + d

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_expit, logit, softmax
 
+from multidomain.features.sparse_rows import selected
 from multidomain.methods.data import Examples
 from multidomain.methods.priors.alignment import LEAST, bias_for_share, class_odds
 from multidomain.methods.priors.held_out import LARGEST_SHIFT, Errors, calibrated, held_out_domains, measured_errors
@@ -19,6 +20,7 @@ _UNSHIFTED, _ABOUT = 0.3, 0.1  # probability that the prior is that of the label
 _UNCERTAIN = 1.0  # variance of the log-odds from which nothing is aligned
 _WIDEST = np.log(99)  # of the shifts considered: from 1/2 to 0.01 or 0.99
 _MOST_ROWS = 20_000  # of the labelled rows
+_MOST_TEXT = 200_000  # rows of a domain: more would say the same
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def estimate_priors(labelled: Examples, text: Examples, n_classes: int) -> dict[
     for d in np.unique(text.d):
         own = labelled.select(labelled.d == d)
         assert own.y is not None
-        seen = DomainText(scorer, calibration, text.x[text.d == d])
+        seen = DomainText(scorer, calibration, selected(text.x, _some_rows(text.d == d, random)))
         own_logits = calibration.logits(scorer.scores(scorer.features(own.x)))
         of_class = [_posterior(seen, c, source_prior[c], errors, own_logits, own.y == c) for c in range(n_classes)]
         means, low, high, certainty = np.array(of_class).T
@@ -102,6 +104,12 @@ def _sampled(d: np.ndarray, kept: np.ndarray, random: np.random.Generator) -> np
     if len(others) > most:
         others = random.choice(others, most, replace=False)
     return np.sort(np.concatenate([np.flatnonzero(keep), others]))
+
+
+def _some_rows(is_in: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return the rows of a domain; of very many some, at random."""
+    rows = np.flatnonzero(is_in)
+    return rows if len(rows) <= _MOST_TEXT else np.sort(random.choice(rows, _MOST_TEXT, replace=False))
 
 
 def _posterior(

@@ -34,8 +34,8 @@ class Scorer:
         solutions = []
         for c in [1] if n_classes == 2 else range(n_classes):
             y = np.where(rows.y == c, 1, -1)
-            weight, _, _, bias = solve_two_views(x, none, d, y, cost, own, _PRIVATE)
-            solutions.append((weight.astype(np.float64), bias[0]))
+            solution = solve_two_views(x, none, d, y, cost, own, _PRIVATE)
+            solutions.append((solution.shared.astype(np.float64), solution.bias[0]))
         weights, biases = (np.stack(part, axis=-1) for part in zip(*solutions, strict=True))
         if n_classes == 2:
             weights, biases = two_class_scores(weights[:, 0]), two_class_scores(biases[0])

@@ -9,31 +9,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 from scipy.sparse import csr_matrix
-from scipy.special import softmax
 
+from multidomain.kernels.parallel import map_in_threads
 from multidomain.methods.base import ArraySpec, FitContext, Method, Requirements
 from multidomain.methods.calibration import calibrate_domains
 from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.history import History
+from multidomain.methods.linear_form import DenoisedForm, LinearForm
 from multidomain.methods.priors.alignment import align_predictions, predicted_shares, prior_bias
 from multidomain.methods.priors.estimate import PriorEstimate, labelled_prior
 from multidomain.methods.priors.settings import ClassPriors, described, resolved_priors
+from multidomain.methods.pruning import narrowed
 from multidomain.methods.registry import register
 from multidomain.methods.selection import dev_rows, dev_score, fit_best, fit_first_good
 from multidomain.methods.sped.earlier import converted
-from multidomain.methods.sped.views import TwoViews
+from multidomain.methods.sped.pseudo_labels import pseudo_labels
+from multidomain.methods.sped.views import MOST_DENOISED, TwoViews, not_denoised
 from multidomain.methods.sped.weights import BothViews, Weights
 from multidomain.methods.task import Task
 from multidomain.settings import Settings
+from multidomain.threads import compiled_threads
 
 if TYPE_CHECKING:
-    from multidomain.methods.sped.solver import Solver
+    from multidomain.methods.sped.solver import Solved, Solver
 
 _LENGTHS = (0.7, 0.0)
 _COSTS = (0.1, 0.3, 1.0, 3.0)
 _FEW_LABELS, _FEW_OF_OTHERS = 500, 0.5  # with fewer labels, a domain is also learnt from its unlabelled text
 _UNSCALED_ROWS = 2.0  # dev rows that scores without a temperature count for
-_MOST_BALANCE = 5.0  # largest factor that makes up for a class with few pseudo-labels
 
 
 class SPEDSettings(Settings):
@@ -126,22 +129,26 @@ class SPED(Method):
     @classmethod
     def requirements(cls, settings: SPEDSettings) -> Requirements:
         features = {"weighting": "tfidf", "max_features": 500_000, "ngram_range": (1, 3)}
-        return Requirements(features=features, unlabelled_text=True, calibrated=True)
+        return Requirements(
+            features=features, unlabelled_text=True, calibrated=True, prunable=True, linear=True, any_size=True
+        )
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         s = self.settings
-        self.views.fit(data.labelled, data.text, self.task.n_classes, s.evidence, s.noise)
+        denoise = len(data.text) <= MOST_DENOISED or s.denoised_length is not None
+        if s.denoised and not denoise:
+            context.note(not_denoised(len(data.text)))
+        self.views.fit(data.labelled, data.text, self.task.n_classes, s.evidence, s.noise, denoise=denoise)
         labelled, dev = self._rows(data.labelled), self._rows(data.dev)
-        solution, chosen = self._selected(data, labelled, dev, context)
+        solved, chosen = self._selected(data, labelled, dev, context)
         unlabelled = data.text.select(~data.text_has_label & self._has_few_labels(data)[data.text.d])
         priors = resolved_priors(s.class_priors, data, unlabelled)
         text = self._rows(unlabelled)
-        model = self._aligned(self._calibrated(solution, dev, data.dev), text, priors)
+        model = self._aligned(self._calibrated(solved.weights, dev, data.dev), text, priors)
         if s.rounds and len(text.d):
             certainty = np.array([priors[d].certainty if d in priors else 0.0 for d in range(len(self.task.domains))])
             rows = _Rows(labelled, text, dev, s.pseudo_label_weight * certainty[text.d])
-            first = _dev_score(solution, dev, data.dev, context)
-            model = self._self_trained(model, rows, data, chosen, first, context)
+            model = self._self_trained(model, solved, rows, data, chosen, context)
         self.linear = model.single_precision()
         if not chosen["length"]:
             self.views.drop_denoised()
@@ -149,45 +156,64 @@ class SPED(Method):
 
     def _selected(
         self, data: TrainingData, labelled: BothViews, dev: BothViews, context: FitContext
-    ) -> tuple[Weights, dict[str, Any]]:
-        """Return the weights learnt from labels with the hyperparameters that the dev set speaks for, and these."""
+    ) -> tuple[Solved, dict[str, Any]]:
+        """Return what is learnt from labels with the hyperparameters that the dev set speaks for, and these."""
+        from multidomain.methods.sped.solver import CostPath
+
         assert data.labelled.y is not None
         y, weight, solver = data.labelled.y, _weight(data.labelled), self._solver(labelled)
+        candidates, n_dev = self._candidates(), dev_rows(data.dev, context.metric)
+
+        def path(length: float) -> CostPath:
+            return CostPath(
+                [values["C"] for values in candidates if values["length"] == length],
+                lambda C, start: solver.solve(y, C * weight, length, start),
+                lambda weights: dev_score(weights.logits(dev), data.dev, context.metric) if n_dev else 0.0,
+            )
+
+        paths = {values["length"]: path(values["length"]) for values in candidates}
+        if n_dev and compiled_threads() > 1 and self.task.n_classes == 2:  # else the classes are solved in parallel
+            map_in_threads(CostPath.finish, list(paths.values()))
         # The dev set of other domains overrides the preferred value only by a clear margin.
         spoken_for = set(data.dev.d) == set(range(len(self.task.domains)))
-        return (fit_best if spoken_for else fit_first_good)(
-            self._candidates(),
-            lambda values: solver.solve(y, values["C"] * weight, values["length"]),
-            lambda fitted: dev_score(fitted.logits(dev), data.dev, context.metric),
+        (_, dual), chosen = (fit_best if spoken_for else fit_first_good)(
+            candidates,
+            lambda values: paths[values["length"]].at(values["C"]),
+            lambda found: found[0],
             context,
-            n_dev=dev_rows(data.dev, context.metric),
+            n_dev=n_dev,
         )
+        return solver.solve(y, chosen["C"] * weight, chosen["length"], dual), chosen
 
     def _self_trained(
         self,
         model: Weights,
+        solved: Solved,
         rows: _Rows,
         data: TrainingData,
         chosen: dict[str, Any],
-        first: float | None,
         context: FitContext,
     ) -> Weights:
-        """Return the weights after all rounds; one that costs a standard error of the `first` dev score ends it."""
+        """Return the weights after all rounds; one that costs a standard error of the first dev score ends it.
+
+        Each round starts from the solution of the round before, the first one from that of the labels.
+        """
         assert data.labelled.y is not None
+        first = _dev_score(solved.weights, rows.dev, data.dev, context)
         text, shares = rows.text, predicted_shares(model.logits(rows.text), rows.text.d)
         source_prior = labelled_prior(data.labelled, self.task.n_classes, weighted=True)
         solver, weight = self._solver(rows.labelled + text), _weight(data.labelled)
         for number in range(1, self.settings.rounds + 1):
             answer, pseudo_weight = pseudo_labels(model.logits(text), text.d, source_prior)
             cost = chosen["C"] * np.r_[weight, rows.trust * pseudo_weight]
-            following = solver.solve(np.r_[data.labelled.y, answer], cost, chosen["length"])
-            reached = _dev_score(following, rows.dev, data.dev, context)
+            solved = solver.solve(np.r_[data.labelled.y, answer], cost, chosen["length"], solved.dual)
+            reached = _dev_score(solved.weights, rows.dev, data.dev, context)
             context.report({"round": number, **chosen}, reached)
             if first is not None and reached is not None:
                 n_dev = dev_rows(data.dev, context.metric)
                 if reached < first - (first * (1 - first) / n_dev) ** 0.5:
                     break
-            model = self._with_shares(self._calibrated(following, rows.dev, data.dev), text, shares)
+            model = self._with_shares(self._calibrated(solved.weights, rows.dev, data.dev), text, shares)
         return model
 
     def _has_few_labels(self, data: TrainingData) -> np.ndarray:
@@ -198,9 +224,12 @@ class SPED(Method):
     def _candidates(self) -> list[dict[str, float]]:
         s = self.settings
         lengths = _LENGTHS if s.denoised_length is None else (s.denoised_length,)
+        lengths = lengths if self.views.projection.size else (0.0,)
         costs = _COSTS if s.C is None else (s.C,)
         # Without the denoised view the same C regularises less.
-        return [{"length": length, "C": C} for length in (lengths if s.denoised else (0.0,)) for C in costs]
+        return [
+            {"length": length, "C": C} for length in (lengths if self.views.projection.size else (0.0,)) for C in costs
+        ]
 
     def _rows(self, examples: Examples) -> BothViews:
         return BothViews(*self.views.of(examples.x), examples.d)
@@ -235,6 +264,33 @@ class SPED(Method):
             moved[d] = (align_predictions(logits, share) - logits)[0]
         return model.moved(moved)
 
+    def pruned(self, size: np.ndarray, share: float) -> tuple[Method, np.ndarray]:
+        linear, is_read = self.linear.pruned(size * self.views.evidence, share)
+        denoised = self.views.most_denoised(size, share)
+        is_read[self.views.columns[denoised]] = True
+        columns = np.flatnonzero(is_read)
+        arrays = {f"linear.{name}": array for name, array in vars(linear.narrowed(columns)).items()}
+        arrays |= {
+            "views.evidence": self.views.evidence[columns],
+            "views.columns": np.searchsorted(columns, self.views.columns[denoised]).astype(np.int32),
+            "views.projection": self.views.projection[denoised],
+        }
+        return narrowed(self, columns, arrays), columns
+
+    def linear_form(self) -> LinearForm:
+        linear, views = self.linear, self.views
+        copy = np.repeat(np.arange(1, len(linear.starts)), np.diff(linear.starts))
+        denoised = DenoisedForm(views.columns, views.projection, linear.denoised.transpose(1, 2, 0))
+        return LinearForm(
+            shared=linear.shared.T,
+            keys=copy * self.task.n_inputs + linear.columns,
+            private=linear.private.T,
+            scale=linear.scale,
+            bias=linear.bias,
+            evidence=views.evidence,
+            denoised=denoised if views.projection.size else None,
+        )
+
     def load_weights(self, weights: Mapping[str, np.ndarray]) -> None:
         """Set the weights; those that earlier versions have saved are converted."""
         super().load_weights(converted(weights) if "weight" in weights else weights)
@@ -267,21 +323,3 @@ def _weight(labelled: Examples) -> np.ndarray:
 
 def _dev_score(model: Weights, dev: BothViews, labels: Examples, context: FitContext) -> float | None:
     return dev_score(model.logits(dev), labels, context.metric) if len(labels) else None
-
-
-def pseudo_labels(logits: np.ndarray, d: np.ndarray, source_prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most probable class of each row, and how much it counts.
-
-    That is the margin to the second class, times a factor that gives the classes of each domain the shares that they
-    have in the labelled rows.
-    """
-    p = softmax(logits, axis=1)
-    answer = p.argmax(axis=1)
-    second, first = np.sort(p, axis=1)[:, -2:].T
-    weight = first - second
-    for domain in np.unique(d):
-        here = d == domain
-        mass = np.bincount(answer[here], weight[here], minlength=len(source_prior))
-        factor = source_prior * mass.sum() / mass.clip(1e-12)
-        weight[here] *= factor.clip(0, _MOST_BALANCE)[answer[here]]
-    return answer, weight

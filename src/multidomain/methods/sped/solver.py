@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from multidomain.methods.dual_solver import domain_columns, solve_two_views
+from multidomain.kernels.parallel import map_in_threads
+from multidomain.methods.dual_solver import Solution, domain_columns, solve_two_views
 from multidomain.methods.sped.weights import BothViews, Weights
 from multidomain.metrics import two_class_scores
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Dual variables of each score, shape (scores, rows), and the class that each row had."""
+
+    alpha: np.ndarray
+    y: np.ndarray
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Weights, and the dual variables, from which other problems of the same rows may start."""
+
+    weights: Weights
+    dual: Dual
 
 
 class Solver:
@@ -24,24 +44,85 @@ class Solver:
         self._private = private
         self._own = domain_columns(rows.words, rows.d, n_domains)
 
-    def solve(self, y: np.ndarray, cost: np.ndarray, length: float) -> Weights:
-        """Return the weights for given labels and costs of the rows, and a length of the denoised view (0: none)."""
+    def solve(self, y: np.ndarray, cost: np.ndarray, length: float, start: Dual | None = None) -> Solved:
+        """Return the weights for given labels and costs of the rows, and a length of the denoised view (0: none).
+
+        Parameters
+        ----------
+        start
+            Of these rows, or of the first of them, with other labels or costs: where to start from.
+        """
         denoised = self._rows.denoised * np.float32(length) if length else self._rows.denoised[:, :0]
         cost, own = cost.clip(1e-12), self._own
-        shared, private, of_denoised, biases = [], [], [], []
-        for c in [1] if self._n_classes == 2 else range(self._n_classes):
+        classes = [1] if self._n_classes == 2 else range(self._n_classes)
+
+        def solution(c: int) -> Solution:
             target = np.where(y == c, 1, -1)
-            w, v, u, b = solve_two_views(self._rows.words, denoised, self._rows.d, target, cost, own, self._private)
-            shared.append(w)
-            private.append(v)
-            of_denoised.append(np.r_[u[:1], u[1:] + u[:1]] * np.float32(length))
-            biases.append(np.r_[b[:1], b[1:] + b[0]])
-        return Weights(
-            shared=np.stack(shared),
-            private=np.stack(private),
+            alpha = None if start is None else _carried_over(start, classes.index(c), c, y)
+            return solve_two_views(
+                self._rows.words, denoised, self._rows.d, target, cost, own, self._private, start=alpha
+            )
+
+        found = map_in_threads(solution, classes)
+        biases = [np.r_[one.bias[:1], one.bias[1:] + one.bias[0]] for one in found]
+        weights = Weights(
+            shared=np.stack([one.shared for one in found]),
+            private=np.stack([one.private for one in found]),
             columns=own.columns.astype(np.int32),
             starts=own.starts,
-            denoised=np.stack(of_denoised),
+            denoised=np.stack(
+                [np.r_[one.dense[:1], one.dense[1:] + one.dense[:1]] * np.float32(length) for one in found]
+            ),
             scale=np.ones(len(own.starts)),
             bias=two_class_scores(biases[0]) if self._n_classes == 2 else np.stack(biases, axis=-1),
         )
+        return Solved(weights, Dual(np.stack([one.alpha for one in found]), y))
+
+
+def _carried_over(start: Dual, score: int, c: int, y: np.ndarray) -> np.ndarray:
+    """Return the dual variables to start from; a row that is new, or has changed sides, starts at 0."""
+    alpha = np.zeros(len(y))
+    before = len(start.y)
+    stays = (y[:before] == c) == (start.y == c)
+    alpha[:before] = np.where(stays, start.alpha[score], 0)
+    return alpha
+
+
+class CostPath:
+    """Solutions for growing costs, each of which starts from the one before.
+
+    Scores and dual variables are kept, not weights: these may be larger than the data if there are many domains.
+
+    Parameters
+    ----------
+    costs
+        Ascending.
+    solve
+        Solves for the weights at a cost, from dual variables or from nothing.
+    score
+        Dev score of weights.
+    """
+
+    def __init__(
+        self,
+        costs: Sequence[float],
+        solve: Callable[[float, Dual | None], Solved],
+        score: Callable[[Weights], float],
+    ):
+        self._costs, self._left = costs, list(costs)
+        self._solve, self._score = solve, score
+        self._found: dict[float, tuple[float, Dual]] = {}
+
+    def at(self, cost: float) -> tuple[float, Dual]:
+        """Return the dev score and the dual variables at one of the costs; larger ones are not solved for."""
+        last = next(reversed(self._found.values()))[1] if self._found else None
+        while cost not in self._found:
+            following = self._left.pop(0)
+            solved = self._solve(following, last)
+            last = solved.dual
+            self._found[following] = self._score(solved.weights), last
+        return self._found[cost]
+
+    def finish(self) -> None:
+        """Solve for all costs."""
+        self.at(self._costs[-1])

@@ -5,10 +5,26 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from multidomain.errors import Note
+from multidomain.features.sparse_rows import row_blocks
 from multidomain.methods.base import ArraySpec
 from multidomain.methods.data import Examples
 from multidomain.methods.denoising import denoising_projection
 from multidomain.methods.evidence import class_evidence, weighted_rows
+from multidomain.methods.pruning import largest
+
+_ROWS_AT_A_TIME = 1 << 16
+MOST_DENOISED = 1_000_000
+"""Rows of text beyond which there is no denoised view unless its length is given: it takes 2 GB for a million rows."""
+
+
+def not_denoised(rows: int) -> Note:
+    """Return a note on a view that there is not."""
+    return Note(
+        f"The denoised view is left out: there are {rows:,} rows of text, more than {MOST_DENOISED:,}.",
+        "Give its length ({settings.denoised_length=0.7}) if memory allows.",
+        kind="not-denoised",
+    )
 
 
 class TwoViews:
@@ -56,12 +72,14 @@ class TwoViews:
         if len(columns) and not 0 <= columns[0] <= columns[-1] < self._n_inputs:
             raise ValueError("the projection has columns that there are not")
 
-    def fit(self, labelled: Examples, text: Examples, n_classes: int, evidence: float, noise: float) -> None:
-        """Fit the log-count ratios on labelled rows, and the denoising on all text."""
+    def fit(
+        self, labelled: Examples, text: Examples, n_classes: int, evidence: float, noise: float, *, denoise: bool = True
+    ) -> None:
+        """Fit the log-count ratios on labelled rows, and the denoising, if there is to be any, on all text."""
         scale = 1 - evidence + evidence * class_evidence(labelled, n_classes)
         self.evidence = scale.astype(np.float32)
         self.drop_denoised()
-        if not self._size:
+        if not (self._size and denoise):
             return
         x = text.x.tocsc()
         denoised = np.sort(np.argsort(-np.diff(x.indptr), kind="stable")[: self._n_words])
@@ -72,6 +90,16 @@ class TwoViews:
         """Do without the second view."""
         self.columns, self.projection = np.empty(0, dtype=np.int32), np.empty((0, 0), dtype=np.float32)
 
+    def most_denoised(self, size: np.ndarray, share: float) -> np.ndarray:
+        """Return which of the denoised columns move the second view most, a share of them.
+
+        Parameters
+        ----------
+        size
+            Of each column of the rows: root mean square of its values.
+        """
+        return largest(size[self.columns] * np.linalg.norm(self.projection, axis=1), share)
+
     def of(self, x: csr_matrix) -> tuple[csr_matrix, np.ndarray]:
         """Return the weighted tf-idf rows, and denoised features, shape (rows, size)."""
         words = weighted_rows(x, self.evidence)
@@ -79,10 +107,13 @@ class TwoViews:
             return words, np.zeros((x.shape[0], 0), dtype=np.float32)
         place = np.full(self._n_inputs, len(self.columns), dtype=np.int32)
         place[self.columns] = np.arange(len(self.columns))
-        at = place[x.indices]
-        known = at < len(self.columns)
-        indptr = np.r_[0, np.cumsum(known)][x.indptr]
-        kept = csr_matrix((x.data[known], at[known], indptr), shape=(x.shape[0], len(self.columns)))
-        denoised = kept @ self.projection
-        length = np.sqrt((denoised**2).sum(axis=1, keepdims=True))
-        return words, denoised / length.clip(1e-12)
+        denoised = np.empty((x.shape[0], self.projection.shape[1]), dtype=np.float32)
+        for rows, block in row_blocks(x, _ROWS_AT_A_TIME):
+            at = place[block.indices]
+            known = at < len(self.columns)
+            indptr = np.r_[0, np.cumsum(known)][block.indptr]
+            kept = csr_matrix((block.data[known], at[known], indptr), shape=(block.shape[0], len(self.columns)))
+            projected = kept @ self.projection
+            length = np.sqrt((projected**2).sum(axis=1, keepdims=True))
+            np.divide(projected, length.clip(1e-12), out=denoised[rows])
+        return words, denoised

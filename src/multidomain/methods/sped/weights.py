@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import csr_matrix, vstack
+from scipy.sparse import csr_matrix
 
+from multidomain.arrays import blocks
+from multidomain.features.sparse_rows import selected, stacked
 from multidomain.methods.base import ArraySpec
 from multidomain.methods.calibration import Calibration
+from multidomain.methods.pruning import largest
 from multidomain.metrics import two_class_scores
+
+_ROWS_AT_A_TIME = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -23,12 +28,12 @@ class BothViews:
 
     def select(self, rows: np.ndarray) -> BothViews:
         """Return the rows selected by a mask or row numbers."""
-        return BothViews(self.words[rows], self.denoised[rows], self.d[rows])
+        return BothViews(selected(self.words, rows), self.denoised[rows], self.d[rows])
 
     def __add__(self, other: BothViews) -> BothViews:
         """Concatenate the rows of both."""
         return BothViews(
-            vstack([self.words, other.words], format="csr"),
+            stacked([self.words, other.words]),
             np.r_[self.denoised, other.denoised],
             np.r_[self.d, other.d],
         )
@@ -94,8 +99,10 @@ class Weights:
         """Return class logits of rows of known domains, shape (rows, classes)."""
         logits = np.empty((len(rows.d), self.bias.shape[1]))
         for d in np.unique(rows.d):
-            here = np.flatnonzero(rows.d == d)
-            logits[here] = self.logits_of(rows.words[here], rows.denoised[here], int(d))
+            of_domain = np.flatnonzero(rows.d == d)
+            for some in blocks(len(of_domain), _ROWS_AT_A_TIME):
+                here = of_domain[some]
+                logits[here] = self.logits_of(selected(rows.words, here), rows.denoised[here], int(d))
         return logits
 
     def logits_of(self, words: csr_matrix, denoised: np.ndarray, d: int | None) -> np.ndarray:
@@ -125,6 +132,33 @@ class Weights:
         for d, moved in biases.items():
             bias[1 + d] += moved - moved.mean()
         return replace(self, bias=bias)
+
+    def pruned(self, size: np.ndarray, share: float) -> tuple[Weights, np.ndarray]:
+        """Return a share of the weights of words, those that move scores most, and which columns have one.
+
+        Parameters
+        ----------
+        size
+            Of each column: root mean square of its values.
+        """
+        moves = [size * np.abs(self.shared).max(axis=0), size[self.columns] * np.abs(self.private).max(axis=0)]
+        of_shared, of_private = np.split(largest(np.concatenate(moves), share), [len(size)])
+        has_weight = of_shared.copy()
+        has_weight[self.columns[of_private]] = True
+        kept = replace(
+            self,
+            shared=self.shared * of_shared,
+            private=self.private[:, of_private],
+            columns=self.columns[of_private],
+            starts=np.r_[0, np.cumsum(of_private)][self.starts],
+        )
+        return kept, has_weight
+
+    def narrowed(self, columns: np.ndarray) -> Weights:
+        """Return the weights of some columns, among which are all that private weights have."""
+        return replace(
+            self, shared=self.shared[:, columns], columns=np.searchsorted(columns, self.columns).astype(np.int32)
+        )
 
     def single_precision(self) -> Weights:
         """Return the weights as they are kept."""

@@ -18,8 +18,10 @@ from multidomain.methods.data import Examples, TrainingData
 from multidomain.methods.evidence import class_evidence
 from multidomain.methods.priors.alignment import align_to_prior
 from multidomain.methods.registry import method_entry
-from multidomain.methods.sped.method import SPED, SPEDSettings, pseudo_labels
+from multidomain.methods.sped.method import SPED, SPEDSettings
+from multidomain.methods.sped.pseudo_labels import pseudo_labels
 from multidomain.methods.task import Task
+from multidomain.threads import use_threads
 
 COLUMNS, DOMAINS, LABELLED = 8, 3, (0, 2)  # domain 1 has no labels
 WORDS_ALONE = {"denoised": 0, "C": 0.5}
@@ -320,6 +322,32 @@ def test_what_is_tried_on_development_rows():
     assert context.told[-1][1] == pytest.approx(np.mean(right))
     given = SPED(data.task, SPEDSettings(denoised=3, rounds=0, C=2.0, denoised_length=0.3))
     assert given.fit(data, FitContext()).chosen == {"length": 0.3, "C": 2.0}
+
+
+def test_very_many_rows_are_not_denoised_unless_a_length_is_given(monkeypatch: pytest.MonkeyPatch):
+    data, few, many = make_data(n_dev=20), Reports(), Reports()
+    for rows, reports in ((len(data.text), few), (len(data.text) - 1, many)):
+        monkeypatch.setattr("multidomain.methods.sped.method.MOST_DENOISED", rows)
+        SPED(data.task, SPEDSettings()).fit(data, reports)
+    assert {values["length"] for values in few.values} == {0.7, 0.0} and few.notes == []
+    assert {values["length"] for values in many.values} == {0.0}
+    assert [note.kind for note in many.notes] == ["not-denoised"]
+    assert fitted(data, denoised_length=0.5).views.projection.size
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_number_of_threads_does_not_matter(n_classes: int):
+    data = make_data(n_classes, n_dev=20)
+    with_threads = []
+    try:
+        for n in (1, 2):
+            use_threads(n)
+            with_threads.append(fitted(data).weights())
+    finally:
+        use_threads(1)
+    one, two = with_threads
+    for name, array in one.items():
+        np.testing.assert_array_equal(two[name], array)
 
 
 def test_the_best_values_are_taken_where_all_domains_have_dev_rows_and_preferred_ones_otherwise():
