@@ -1,4 +1,4 @@
-"""Write the tables of the pages on speed, reliability and label-next from the records in ``results/``.
+"""Write the tables of the pages on speed, reliability, label-next and compact models from the records in ``results/``.
 
 A table stands between two comments that name it; the text around it is left alone.
 
@@ -109,6 +109,17 @@ def default_method() -> str:
     return "\n".join(lines)
 
 
+def large() -> str:
+    lines = ["| rows | | CPU time | wall time | peak memory, own | with files |", "|---:|---|---:|---:|---:|---:|"]
+    latest = {r["rows"]: r for r in records("bench.jsonl") if r["benchmark"] == "large"}
+    for rows, r in sorted(latest.items()):
+        for step in ("train", "predict"):
+            cost, what = r[step], f"{rows:,}" if step == "train" else ""
+            memory = f"{cost['peak_own_mb'] / 1024:.1f} GB | {cost['peak_mb'] / 1024:.1f} GB"
+            lines.append(f"| {what} | `{step}` | {cost['cpu_seconds']:,.0f} s | {cost['seconds']:,.0f} s | {memory} |")
+    return "\n".join(lines)
+
+
 def labels_saved() -> str:
     """Mean curves over targets and draws; the interval is that of the draws."""
     on_targets = [r for r in records("label_next.jsonl") if "target" in r["place"]]
@@ -199,10 +210,23 @@ def service_attacks() -> str:
     return "\n".join([*lines, "", flat])
 
 
+def compact() -> str:
+    lines = ["| `--compact` | n-grams | size | test accuracy | predictions changed |", "|---:|---:|---:|---:|---:|"]
+    latest = {r["settings"]["objective"]["compact"]: r for r in records("compact.jsonl")}
+    whole = next(iter(latest.values()))
+    rows = [("–", 0, {**whole, "test_changed": 0}), *((f"{share:g}", 1, r) for share, r in sorted(latest.items()))]
+    for share, after, r in rows:
+        inputs, n_bytes, correct = (r[key][after] for key in ("inputs", "n_bytes", "test_accuracy"))
+        changed = f"{r['test_changed']:,} of {r['split']['rows']['test']:,}"
+        lines.append(f"| {share} | {inputs:,} | {n_bytes / 1e6:.1f} MB | {100 * correct:.2f} | {changed} |")
+    return "\n".join(lines)
+
+
 TABLES = {
-    "speed.md": (training, words, accuracy, many_domains, default_method, recommended, prediction),
+    "speed.md": (training, words, accuracy, many_domains, default_method, recommended, large, prediction),
     "reliability.md": (killed_runs, fuzzed_inputs, service_load, service_attacks),
     "label-next.md": (labels_saved,),
+    "onnx.md": (compact,),
 }
 
 
