@@ -44,6 +44,10 @@ class Calibration:
         """Return calibrated log-probabilities, up to a constant of each row."""
         return self.scale * scores + self.bias
 
+    def moved(self, bias: np.ndarray) -> Calibration:
+        """Return the same calibration with something added to the biases."""
+        return Calibration(self.scale, self.bias + bias)
+
 
 def calibrate(
     scores: np.ndarray,

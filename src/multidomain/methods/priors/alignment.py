@@ -12,12 +12,13 @@ _SHARP = 50.0  # standard deviation of logits that are as good as predictions
 _ENOUGH = 50  # beyond this a probability is 0 or 1
 
 
-def align_to_prior(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def align_to_prior(logits: np.ndarray, shares: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     r"""Return logits whose mean probabilities equal a class prior, by adding one bias per class.
 
     .. math:: \frac1n \sum_i \mathrm{softmax}(z_i + b)_c = \pi_c \quad \text{for all } c
 
-    solved for one class after the other until it holds for all. A class of prior 0 is never predicted.
+    solved for one class after the other until it holds for all. A class of prior 0 is never predicted. With weights of
+    the rows the means are weighted ones.
 
     References
     ----------
@@ -28,8 +29,8 @@ def align_to_prior(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
     wanted = np.flatnonzero(shares)
     for _ in range(_SWEEPS if len(wanted) > 1 else 0):
         for c in map(int, wanted):
-            matched[:, c] += bias_for_share(class_odds(matched, c), shares[c])
-        if np.abs(softmax(matched, axis=1).mean(axis=0) - shares).max() < 1e-6:
+            matched[:, c] += bias_for_share(class_odds(matched, c), shares[c], weight)
+        if np.abs(np.average(softmax(matched, axis=1), axis=0, weights=weight) - shares).max() < 1e-6:
             break
     return matched
 
@@ -64,10 +65,10 @@ def class_odds(logits: np.ndarray, c: int) -> np.ndarray:
     return logits[:, c] - logsumexp(np.delete(logits, c, axis=1), axis=1)
 
 
-def bias_for_share(odds: np.ndarray, share: float) -> float:
+def bias_for_share(odds: np.ndarray, share: float, weight: np.ndarray | None = None) -> float:
     """Return what has to be added to log-odds for their mean probability to equal a share above 0."""
-    return brentq(_excess, -odds.max() - _ENOUGH, -odds.min() + _ENOUGH, args=(odds, share))
+    return brentq(_excess, -odds.max() - _ENOUGH, -odds.min() + _ENOUGH, args=(odds, share, weight))
 
 
-def _excess(shift: float, odds: np.ndarray, share: float) -> float:
-    return float(expit(odds + shift).mean() - share)
+def _excess(shift: float, odds: np.ndarray, share: float, weight: np.ndarray | None) -> float:
+    return float(np.average(expit(odds + shift), weights=weight) - share)

@@ -22,6 +22,7 @@ from multidomain.methods.priors.settings import ClassPriors, described, resolved
 from multidomain.methods.pruning import narrowed
 from multidomain.methods.registry import register
 from multidomain.methods.selection import dev_rows, dev_score, fit_best, fit_first_good
+from multidomain.methods.sped.class_biases import class_biases
 from multidomain.methods.sped.earlier import converted
 from multidomain.methods.sped.pseudo_labels import pseudo_labels
 from multidomain.methods.sped.views import MOST_DENOISED, TwoViews, not_denoised
@@ -84,6 +85,9 @@ class SPED(Method):
     margin between the two most probable classes, and a factor that gives the classes `c` of a domain the shares of the
     labelled rows, so that a rare class is not unlearnt. A round that costs dev accuracy is dropped.
 
+    Logits are divided by a temperature that is fitted on the dev set. In a domain with labels they are also aligned to
+    its class prior, on the labelled rows themselves, each as if it had been left out (see `class_biases`).
+
     Paper
     -----
     Evidence: S. Wang and C. D. Manning, ACL 2012. Denoising: M. Chen et al., ICML 2012. Shared and private weights:
@@ -140,11 +144,12 @@ class SPED(Method):
             context.note(not_denoised(len(data.text)))
         self.views.fit(data.labelled, data.text, self.task.n_classes, s.evidence, s.noise, denoise=denoise)
         labelled, dev = self._rows(data.labelled), self._rows(data.dev)
-        solved, chosen = self._selected(data, labelled, dev, context)
+        solver = self._solver(labelled)
+        solved, chosen = self._selected(solver, data, dev, context)
         unlabelled = data.text.select(~data.text_has_label & self._has_few_labels(data)[data.text.d])
         priors = resolved_priors(s.class_priors, data, unlabelled)
         text = self._rows(unlabelled)
-        model = self._aligned(self._calibrated(solved.weights, dev, data.dev), text, priors)
+        model = self._aligned(self._calibrated(solver, solved, chosen["length"], dev, data), text, priors)
         if s.rounds and len(text.d):
             certainty = np.array([priors[d].certainty if d in priors else 0.0 for d in range(len(self.task.domains))])
             rows = _Rows(labelled, text, dev, s.pseudo_label_weight * certainty[text.d])
@@ -155,13 +160,13 @@ class SPED(Method):
         return History(chosen=chosen, class_priors=described(priors, s.class_priors, data))
 
     def _selected(
-        self, data: TrainingData, labelled: BothViews, dev: BothViews, context: FitContext
+        self, solver: Solver, data: TrainingData, dev: BothViews, context: FitContext
     ) -> tuple[Solved, dict[str, Any]]:
         """Return what is learnt from labels with the hyperparameters that the dev set speaks for, and these."""
         from multidomain.methods.sped.solver import CostPath
 
         assert data.labelled.y is not None
-        y, weight, solver = data.labelled.y, _weight(data.labelled), self._solver(labelled)
+        y, weight = data.labelled.y, _weight(data.labelled)
         candidates, n_dev = self._candidates(), dev_rows(data.dev, context.metric)
 
         def path(length: float) -> CostPath:
@@ -199,7 +204,7 @@ class SPED(Method):
         Each round starts from the solution of the round before, the first one from that of the labels.
         """
         assert data.labelled.y is not None
-        first = _dev_score(solved.weights, rows.dev, data.dev, context)
+        first = _dev_score(model, rows.dev, data.dev, context)
         text, shares = rows.text, predicted_shares(model.logits(rows.text), rows.text.d)
         source_prior = labelled_prior(data.labelled, self.task.n_classes, weighted=True)
         solver, weight = self._solver(rows.labelled + text), _weight(data.labelled)
@@ -207,13 +212,14 @@ class SPED(Method):
             answer, pseudo_weight = pseudo_labels(model.logits(text), text.d, source_prior)
             cost = chosen["C"] * np.r_[weight, rows.trust * pseudo_weight]
             solved = solver.solve(np.r_[data.labelled.y, answer], cost, chosen["length"], solved.dual)
-            reached = _dev_score(solved.weights, rows.dev, data.dev, context)
+            calibrated = self._calibrated(solver, solved, chosen["length"], rows.dev, data)
+            reached = _dev_score(calibrated, rows.dev, data.dev, context)
             context.report({"round": number, **chosen}, reached)
             if first is not None and reached is not None:
                 n_dev = dev_rows(data.dev, context.metric)
                 if reached < first - (first * (1 - first) / n_dev) ** 0.5:
                     break
-            model = self._with_shares(self._calibrated(solved.weights, rows.dev, data.dev), text, shares)
+            model = self._with_shares(calibrated, text, shares)
         return model
 
     def _has_few_labels(self, data: TrainingData) -> np.ndarray:
@@ -227,9 +233,7 @@ class SPED(Method):
         lengths = lengths if self.views.projection.size else (0.0,)
         costs = _COSTS if s.C is None else (s.C,)
         # Without the denoised view the same C regularises less.
-        return [
-            {"length": length, "C": C} for length in (lengths if self.views.projection.size else (0.0,)) for C in costs
-        ]
+        return [{"length": length, "C": C} for length in lengths for C in costs]
 
     def _rows(self, examples: Examples) -> BothViews:
         return BothViews(*self.views.of(examples.x), examples.d)
@@ -239,13 +243,22 @@ class SPED(Method):
 
         return Solver(rows, len(self.task.domains), self.task.n_classes, self.settings.private)
 
-    def _calibrated(self, solution: Weights, dev: BothViews, labels: Examples) -> Weights:
-        """Return weights of calibrated logits: a temperature per domain with dev rows, a common one for the others."""
-        assert labels.y is not None
+    def _calibrated(self, solver: Solver, solved: Solved, length: float, dev: BothViews, data: TrainingData) -> Weights:
+        """Return weights of calibrated logits, with a temperature and class biases for each domain.
+
+        A domain without dev rows has the common temperature, one without labels the common biases.
+        """
+        assert data.dev.y is not None
         common, of_domain = calibrate_domains(
-            solution.logits(dev), labels.y, labels.d, strength=_UNSCALED_ROWS, with_bias=self.task.n_classes > 2
+            solved.weights.logits(dev), data.dev.y, dev.d, strength=_UNSCALED_ROWS, with_bias=self.task.n_classes > 2
         )
-        return solution.calibrated([common, *(of_domain.get(d, common) for d in range(len(self.task.domains)))])
+        scaled = [common, *(of_domain.get(d, common) for d in range(len(self.task.domains)))]
+        left_out, labelled = solver.left_out(solved, length, len(data.labelled)), data.labelled
+        for d in np.unique(labelled.d):
+            rows = labelled.d == d
+            left_out[rows] = scaled[1 + d].logits(left_out[rows])
+        pooled, biases = class_biases(left_out, labelled)
+        return solved.weights.calibrated([one.moved(biases.get(copy - 1, pooled)) for copy, one in enumerate(scaled)])
 
     def _aligned(self, model: Weights, text: BothViews, priors: Mapping[int, PriorEstimate]) -> Weights:
         """Return a model whose logits follow the class prior of each domain, as far as it is certain."""

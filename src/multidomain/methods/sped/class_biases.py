@@ -1,0 +1,60 @@
+"""Class biases of domains with labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multidomain.methods.data import Examples
+from multidomain.methods.priors.alignment import align_to_prior
+
+_POOLED_ROWS = 20.0  # rows of a domain that all domains together are worth
+_TOWARDS_POOLED = 0.25  # how far the log-prior of a domain is moved towards that of all domains
+
+
+def class_biases(logits: np.ndarray, labelled: Examples) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    r"""Return biases with which predictions follow the class prior of the labels: of all domains, and of each.
+
+    The bias that a model learns in a domain with uneven classes is multiplied by a temperature, which it is not meant
+    for, so that the frequent classes are predicted too often. With :math:`z_i` the logits of rows that the model has
+    not learnt from, and :math:`\pi` the class prior of their labels, the bias :math:`b` is such that
+
+    .. math::
+        \frac1n \sum_i \mathrm{softmax}(z_i + b)_c = \pi_c
+
+    That of a domain is then moved a little towards the prior of all domains: this costs no accuracy, which is flat near
+    its optimum, and finds more rows of rare classes. Few rows draw it towards the bias of all domains.
+
+    Parameters
+    ----------
+    logits
+        Calibrated, shape (rows, classes).
+    labelled
+        Their labels, weights and domains.
+    """
+    everywhere = np.arange(len(logits))
+    pooled_prior = _prior(labelled, everywhere, np.full(logits.shape[1], 1 / logits.shape[1]))
+    pooled = _aligning(logits, labelled, everywhere, pooled_prior)
+    of_domain = {}
+    for d in np.unique(labelled.d):
+        rows = np.flatnonzero(labelled.d == d)
+        prior = _prior(labelled, rows, pooled_prior)
+        own = _aligning(logits, labelled, rows, prior) + _TOWARDS_POOLED * _centred(np.log(pooled_prior / prior))
+        of_domain[int(d)] = (len(rows) * own + _POOLED_ROWS * pooled) / (len(rows) + _POOLED_ROWS)
+    return pooled, of_domain
+
+
+def _prior(labelled: Examples, rows: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    """Return the weighted shares of the classes, with a guess that counts as one row more, so that none is 0."""
+    assert labelled.y is not None
+    weight = None if labelled.weight is None else labelled.weight[rows]
+    counts = np.bincount(labelled.y[rows], weight, minlength=len(guess))
+    return (counts + guess) / (counts.sum() + 1)
+
+
+def _aligning(logits: np.ndarray, labelled: Examples, rows: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    weight = None if labelled.weight is None else labelled.weight[rows]
+    return _centred((align_to_prior(logits[rows], prior, weight) - logits[rows])[0])
+
+
+def _centred(bias: np.ndarray) -> np.ndarray:
+    return bias - bias.mean()
