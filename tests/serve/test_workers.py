@@ -94,6 +94,15 @@ def test_a_worker_that_dies_is_logged_and_started_again(model_folder: Path) -> N
             assert predicted(server) == 7
 
 
+def test_a_worker_that_is_told_to_stop_leaves_the_others_their_connections(model_folder: Path) -> None:
+    with serving(model_folder, "--workers", "2", complaint="was ended by signal 15") as server:
+        first, _ = workers_of(server)
+        os.kill(first, signal.SIGTERM)
+        wait_until(lambda: f"Worker 1 (process {first})" in server.log)
+        assert len({predict(server) for _ in range(5)}) == 1
+        wait_until(lambda: len(workers_of(server)) == 2)
+
+
 def test_a_worker_that_is_started_again_brings_the_others_to_its_model(
     model_folder: Path, domain_specific_folder: Path, tmp_path: Path
 ) -> None:

@@ -61,9 +61,11 @@ def train_command(
     values = _nested(given) | ({"settings": of_method} if of_method else {})
     parsed = TrainConfig.parse_all(merged(read_config(config) if config else {}, values))
     reading = progress_on(err)
-    with reported_to(reading.on_prepare):
-        plan = plan_run(parsed, smoke=smoke)
-    reading.on_train_end()
+    try:
+        with reported_to(reading.on_prepare):
+            plan = plan_run(parsed, smoke=smoke)
+    finally:
+        reading.on_train_end()
     _show_plan(plan)
     if dry_run:
         print_notes(plan.check(resume=resume, overwrite=overwrite))

@@ -138,10 +138,10 @@ class NgramFeaturizer(Featurizer):
                 )
             self._set_columns(len(vocabulary), vocabulary, hashes)
         if self.weighting == "tfidf":
-            n = len(documents) if self._table else documents.shape[0]
             if self._table:
-                document_frequency = self._table.document_frequencies(documents)
+                n, document_frequency = len(documents), self._table.document_frequencies(documents)
             else:
+                n = documents.shape[0]
                 document_frequency = np.bincount(self._rows(documents).indices, minlength=self.n_inputs)
             idf = 1 + np.log((1 + n) / (1 + document_frequency))
             self._idf = idf.astype(np.float32)

@@ -136,12 +136,11 @@ def number_cells(utf8: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tupl
 @compiled
 def _write_cell(utf8: np.ndarray, start: int, end: int, delimiter: int, out: np.ndarray, n: int) -> int:
     """Write a cell, in quotes if it needs them; return where it ends."""
-    begin, needs_quotes, quotes = n, False, 0
+    begin, needs_quotes = n, False
     for k in range(start, end):
         c = utf8[k]
         out[n] = c
         n += 1
-        quotes += c == _QUOTE
         needs_quotes = needs_quotes or c == _QUOTE or c == delimiter or c == _LF or c == _CR
     if not needs_quotes:
         return n
@@ -152,7 +151,7 @@ def _write_cell(utf8: np.ndarray, start: int, end: int, delimiter: int, out: np.
         c = utf8[k]
         out[n] = c
         n += 1
-        if quotes and c == _QUOTE:
+        if c == _QUOTE:
             out[n] = _QUOTE
             n += 1
     out[n] = _QUOTE

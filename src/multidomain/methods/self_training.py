@@ -109,7 +109,7 @@ class SelfTraining(Method):
     def requirements(cls, settings: SelfTrainingSettings) -> Requirements:
         entry = settings.base_entry()
         base = entry.method.requirements(entry.settings(settings.base_settings))
-        return replace(base, unlabelled_text=True)
+        return replace(base, unlabelled_text=True, any_size=False)
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         s = self.settings

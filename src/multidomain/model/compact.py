@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from multidomain.features.sparse_rows import row_blocks
 from multidomain.methods.base import Method
 from multidomain.model.model import Model
 from multidomain.model.prediction import predicted_logits
@@ -18,14 +19,14 @@ _FEW_ROWS = 20  # of a domain; with fewer its logits are scaled as those of all
 
 def column_sizes(x: csr_matrix) -> np.ndarray:
     """Return the root mean square of each column."""
-    squares = np.bincount(x.indices, np.square(x.data, dtype=np.float64), minlength=x.shape[1])
+    squares = np.zeros(x.shape[1])
+    for _, rows in row_blocks(x):
+        squares += np.bincount(rows.indices, np.square(rows.data, dtype=np.float64), minlength=x.shape[1])
     return np.sqrt(squares / max(1, x.shape[0]))
 
 
-def compact(
-    model: Model, documents: Any, domains: Sequence[str | None], sizes: np.ndarray, tolerance: float
-) -> tuple[Model, int]:
-    """Return a model with fewer n-grams, and how many predictions it changes; the same model if none can be dropped.
+def compact(model: Model, documents: Any, domains: Sequence[str | None], sizes: np.ndarray, tolerance: float) -> Model:
+    """Return a model with fewer n-grams; the same model if none can be dropped.
 
     Weights are dropped in the order in which they move logits, as far as allowed. What is left of a row is scaled
     to length 1 again, and so the logits of each domain are then scaled and moved to those of the whole model.
@@ -42,18 +43,17 @@ def compact(
     codes = model.resolve_domains(domains, len(domains)).codes
     rows = _Rows(model.method, model.encode(documents), codes)
     most = int(tolerance * len(domains))
-    smallest, changed = model, 0
-    fewest, end = 0, len(_SHARES)  # by bisection: the fewer weights, the more predictions change
+    smallest, fewest, end = model, 0, len(_SHARES)  # by bisection: the fewer weights, the more predictions change
     while fewest < end:
         middle = (fewest + end) // 2
         method, columns = model.method.pruned(sizes, _SHARES[middle])
         narrow = Model(model.method_name, method, model.features.narrowed(columns), model.classes)
         differ = rows.follow(method, narrow.encode(documents), unseen=model.requirements.unseen_domains)
         if differ <= most:
-            smallest, changed, fewest = narrow, differ, middle + 1
+            smallest, fewest = narrow, middle + 1
         else:
             end = middle
-    return smallest, changed
+    return smallest
 
 
 class _Rows:

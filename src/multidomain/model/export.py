@@ -140,7 +140,8 @@ class _Rows:
     def of_length_1(self, values: str) -> str:
         """Return values that are scaled to length 1 in each row."""
         squares = self._graph.sums(self._graph.node("Mul", values, values), self.row, self._n_rows)
-        return self._graph.node("Div", values, self._graph.node("Gather", self._graph.node("Sqrt", squares), self.row))
+        length = self._graph.node("Max", self._graph.node("Sqrt", squares), self._graph.number(1e-12))
+        return self._graph.node("Div", values, self._graph.node("Gather", length, self.row))
 
     def products(self, values: str, vectors: str, size: int) -> str:
         """Return the sum of values times vectors of a size, shape (rows, size)."""

@@ -94,6 +94,9 @@ class Server(uvicorn.Server):
         Connections that are accepted before others are served.
     """
 
+    shares_listener = False
+    """Whether other processes accept connections too; they go on with it when this one stops."""
+
     def __init__(
         self,
         app: SafeHeaders,
@@ -152,7 +155,7 @@ class Server(uvicorn.Server):
 
     async def _accept_the_last(self, sockets: list[socket.socket]) -> None:
         """Accept the connections that wait, and no more from then on."""
-        for listener in sockets:
+        for listener in sockets if not self.shares_listener else ():
             ignore_new_connections(listener)
         await asyncio.sleep(_HANDSHAKE_SECONDS)
         accepted = []

@@ -17,7 +17,7 @@ from typing import Any
 
 from multidomain.errors import ModelError, MultidomainError, Note, WorkerError
 from multidomain.serve.metrics import COUNTS
-from multidomain.serve.server import GRACE_SECONDS, url_of
+from multidomain.serve.server import GRACE_SECONDS, ignore_new_connections, url_of
 from multidomain.serve.setup import Operator, Reload, Setup
 from multidomain.serve.worker import ASK_FOR_RELOAD, Loaded, Order, Reloaded, work
 
@@ -210,6 +210,7 @@ class Supervisor:
     def _stop(self) -> None:
         """Let all workers answer what they have accepted, and end."""
         self._is_stopping = True
+        ignore_new_connections(self._listener)
         self._listener.close()  # each worker has its own, and the last one to close its own refuses new connections
         for worker in self._workers.values():
             worker.send(Order.STOP)

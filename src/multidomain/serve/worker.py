@@ -72,6 +72,8 @@ def work(setup: Setup, listener: socket.socket, counts: Any, worker: int, pipe: 
     from multidomain.serve.server import Server
 
     class WorkerServer(Server):
+        shares_listener = True
+
         def handle_exit(self, sig: int, frame: Any) -> None:
             if sig != signal.SIGINT:
                 super().handle_exit(sig, frame)

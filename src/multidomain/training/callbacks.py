@@ -66,10 +66,12 @@ def prepare(callbacks: Sequence[Callback], what: str, done: int, total: int) -> 
 
 @contextmanager
 def progress_of_stages(callbacks: Sequence[Callback], *, in_epochs: bool) -> Iterator[None]:
-    """Tell callbacks of the stages of training, and of its end where no loop over epochs does."""
+    """Tell callbacks of the stages of training, and of its end where no loop over epochs has done so."""
+    has_ended = False
     try:
         with reported_to(partial(prepare, callbacks)):
             yield
+        has_ended = in_epochs
     finally:
-        for callback in callbacks if not in_epochs else ():
+        for callback in callbacks if not has_ended else ():
             callback.on_train_end()

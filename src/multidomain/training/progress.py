@@ -62,7 +62,8 @@ class ProgressBar(Callback):
     def on_prepare(self, what: str, done: int, of: int) -> None:
         if what not in self._of_preparation:
             self._of_preparation[what] = self._new_task(what, of)
-        self._bar.update(self._of_preparation[what], completed=done)
+        self._bar.start()  # it may have been stopped since, and a stage of the same name begun
+        self._bar.update(self._of_preparation[what], total=of, completed=done)
 
     def _new_task(self, about: str, total: int) -> TaskID:
         self._bar.start()

@@ -66,9 +66,8 @@ class DomainStream:
     def _taken(self, rows: np.ndarray) -> SparseBatch:
         if self._x.device.type != "cpu":
             return self._x.take(rows)
-        from multidomain.nn.kernels.take import (
-            take_rows,
-        )  # imported here: others than networks must not load the compiler
+        # Imported here: others than networks must not load the compiler.
+        from multidomain.nn.kernels.take import take_rows
 
         return take_rows(self._x.all(), rows)
 

@@ -193,7 +193,7 @@ class _Training:
     def _compacted(self, whole: Trained, sizes: np.ndarray, tolerance: float) -> Trained:
         rows = self.split.dev
         documents = self.documents[rows].analysed_for(type(whole.model.features))
-        model, _ = compact(whole.model, documents, list(self.corpus.domains[rows]), sizes, tolerance)
+        model = compact(whole.model, documents, list(self.corpus.domains[rows]), sizes, tolerance)
         encoded = EncodedRows(model.features, self.documents, self.rows, len(self.corpus))
         return replace(whole, model=model, encoded=encoded, whole=whole)
 

@@ -90,6 +90,17 @@ def test_predictions_are_the_same(tmp_path: Path, method: str, features: dict, s
     check_equal(model, tmp_path / "model.onnx", texts, domains)
 
 
+def test_words_without_evidence_are_no_words(tmp_path: Path):
+    """With evidence alone, words that occur in unlabelled text only have the weight 0."""
+    kinds = {"good": "fine fair neat", "bad": "poor weak dull"}
+    texts = [f"{word} pan" for words in kinds.values() for word in words.split()] * 8
+    labels = [label for label, words in kinds.items() for _ in words.split()] * 8
+    strange = ["zebra yak"] * 5
+    model = MultiDomainClassifier("sped", method_settings={"C": 1.0, "evidence": 1.0, "denoised": 0}, random_state=0)
+    model.fit([*texts, *strange], [*labels, *[None] * 5])
+    check_equal(model.model_, tmp_path / "model.onnx", [*texts, *strange], ["all"] * (len(texts) + 5))
+
+
 def test_predictions_of_three_classes_and_of_one_domain_are_the_same(tmp_path: Path):
     texts = [f"{word} pan {i % 7}" for i in range(120) for word in ("fine", "poor", "usual")]
     for method, settings in (("sped", {"C": 1.0}), ("lr", {"C": 1.0})):

@@ -30,6 +30,17 @@ def test_a_bar_for_a_terminal_and_lines_for_anything_else():
     assert isinstance(progress_on(terminal(False)[0]), PlainProgress)
 
 
+def test_a_bar_comes_back_for_another_stage_of_the_same_name():
+    console, out = terminal(True)
+    bar = ProgressBar(console)
+    for total in (10, 20):
+        bar.on_prepare("tokens", total // 2, total)
+        bar.on_train_end()
+        shown = out.getvalue()
+        out.truncate(0)
+        assert "tokens" in shown and shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
+
+
 def test_plain_lines(monkeypatch: pytest.MonkeyPatch):
     clock = [0.0]
     monkeypatch.setattr("multidomain.training.progress.time.monotonic", lambda: clock[0])

@@ -114,7 +114,7 @@ class Table(ABC):
         """
         yield from self._some(self._chunks(size))
 
-    def blocks(self, size: int = 4096) -> Iterator[Chunk | CellBlock]:
+    def blocks(self, size: int = CHUNK_SIZE) -> Iterator[Chunk | CellBlock]:
         """Yield the same rows, in blocks of cells where compiled code can read them, and elsewhere as `chunks` does."""
         yield from self._some(self._blocks(size))
 

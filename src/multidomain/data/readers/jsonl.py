@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multidomain.data.readers.base import (
+    CHUNK_SIZE,
     Chunk,
     ChunkBuilder,
     Table,
@@ -38,7 +39,9 @@ class JsonLinesTable(Table):
         # The whole file is read once for its keys: if unlabelled rows come first, `label` may appear at any
         # row.
         keys: dict[str, None] = {}
+        self._n_rows = 0
         for _, record in self._records():
+            self._n_rows += 1
             keys.update(dict.fromkeys(record))
             if len(keys) > _MOST_COLUMNS:
                 raise DataError(
@@ -48,6 +51,9 @@ class JsonLinesTable(Table):
         if not keys:
             raise DataError(f"{path.name} is empty. Expected one JSON object a line.")
         self.columns = list(keys)
+
+    def estimated_chunks(self, size: int = CHUNK_SIZE) -> int:
+        return -(-self._n_rows // size)
 
     def _chunks(self, size: int) -> Iterator[Chunk]:
         builder = ChunkBuilder(self.columns, size)

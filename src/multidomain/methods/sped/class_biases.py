@@ -8,6 +8,7 @@ from multidomain.methods.data import Examples
 from multidomain.methods.priors.alignment import align_to_prior
 
 _POOLED_ROWS = 20.0  # rows of a domain that all domains together are worth
+_MOST_ROWS = 50_000  # of a domain; more would say the same
 _TOWARDS_POOLED = 0.25  # how far the log-prior of a domain is moved towards that of all domains
 
 
@@ -31,24 +32,29 @@ def class_biases(logits: np.ndarray, labelled: Examples) -> tuple[np.ndarray, di
     labelled
         Their labels, weights and domains.
     """
-    everywhere = np.arange(len(logits))
+    everywhere = _some(np.arange(len(logits)))
     pooled_prior = _prior(labelled, everywhere, np.full(logits.shape[1], 1 / logits.shape[1]))
     pooled = _aligning(logits, labelled, everywhere, pooled_prior)
     of_domain = {}
     for d in np.unique(labelled.d):
-        rows = np.flatnonzero(labelled.d == d)
+        rows = _some(np.flatnonzero(labelled.d == d))
         prior = _prior(labelled, rows, pooled_prior)
         own = _aligning(logits, labelled, rows, prior) + _TOWARDS_POOLED * _centred(np.log(pooled_prior / prior))
         of_domain[int(d)] = (len(rows) * own + _POOLED_ROWS * pooled) / (len(rows) + _POOLED_ROWS)
     return pooled, of_domain
 
 
+def _some(rows: np.ndarray) -> np.ndarray:
+    """Return at most `_MOST_ROWS` of the rows, at random."""
+    return rows if len(rows) <= _MOST_ROWS else np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False)
+
+
 def _prior(labelled: Examples, rows: np.ndarray, guess: np.ndarray) -> np.ndarray:
     """Return the weighted shares of the classes, with a guess that counts as one row more, so that none is 0."""
     assert labelled.y is not None
     weight = None if labelled.weight is None else labelled.weight[rows]
-    counts = np.bincount(labelled.y[rows], weight, minlength=len(guess))
-    return (counts + guess) / (counts.sum() + 1)
+    shares = np.bincount(labelled.y[rows], weight, minlength=len(guess))
+    return (len(rows) * shares / shares.sum() + guess) / (len(rows) + 1)
 
 
 def _aligning(logits: np.ndarray, labelled: Examples, rows: np.ndarray, prior: np.ndarray) -> np.ndarray:

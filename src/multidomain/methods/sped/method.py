@@ -213,13 +213,14 @@ class SPED(Method):
             cost = chosen["C"] * np.r_[weight, rows.trust * pseudo_weight]
             solved = solver.solve(np.r_[data.labelled.y, answer], cost, chosen["length"], solved.dual)
             calibrated = self._calibrated(solver, solved, chosen["length"], rows.dev, data)
-            reached = _dev_score(calibrated, rows.dev, data.dev, context)
+            following = self._with_shares(calibrated, text, shares)
+            reached = _dev_score(following, rows.dev, data.dev, context)
             context.report({"round": number, **chosen}, reached)
             if first is not None and reached is not None:
                 n_dev = dev_rows(data.dev, context.metric)
                 if reached < first - (first * (1 - first) / n_dev) ** 0.5:
                     break
-            model = self._with_shares(calibrated, text, shares)
+            model = following
         return model
 
     def _has_few_labels(self, data: TrainingData) -> np.ndarray:
