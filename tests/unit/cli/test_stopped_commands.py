@@ -23,9 +23,9 @@ TRAIN = [
     "--set",
     "hidden=8",
     "--max-epochs",
-    "60",
+    "12",
     "--patience",
-    "60",
+    "12",
     "-o",
 ]
 
@@ -71,7 +71,7 @@ def test_a_stopped_run_saves_its_state_and_says_how_to_go_on(number: int, name: 
 
 
 def test_two_processes_cannot_train_in_one_folder(tmp_path: Path, run: Run):
-    process = started(tmp_path / "m")
+    process = started(tmp_path / "m", "--max-epochs", "500")
     try:
         after_epochs(process, 1)
         code, _, err = run(*TRAIN, tmp_path / "m", "--overwrite")
