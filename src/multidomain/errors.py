@@ -164,7 +164,7 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     return f"{question} Valid: {quoted(names)}."
 
 
-EXTRA_OF = {"torch": "networks", "onnx": "onnx"}
+EXTRA_OF = {"torch": "networks", "onnx": "onnx", "ray": "ray", "dask": "dask", "distributed": "dask"}
 """Packages that are not always installed, and the extras that bring them."""
 
 

@@ -67,6 +67,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     hidden = pl.when(pl.col("domain") == "shoes").then(None).otherwise(pl.col("label")).alias("label")
     rows.with_columns(hidden).write_csv(tmp_path / "reviews.csv")
     rows.with_columns(pl.col("text") + " More.").write_csv(tmp_path / "more-reviews.csv")
+    (tmp_path / "parts").mkdir()
+    for k, part in enumerate(rows.select("text", "domain").iter_slices(600)):
+        part.write_parquet(tmp_path / "parts" / f"part-{k}.parquet")
     rows.drop("label").head(20).write_csv(tmp_path / "new.csv")
     shutil.copytree(ROOT / "results", tmp_path / "results", ignore=shutil.ignore_patterns(".running"))
     monkeypatch.chdir(tmp_path)

@@ -14,10 +14,20 @@ from multidomain.errors import Note, counted
 
 def predict_command(
     model: ModelArgument,
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, JSON lines or Parquet.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="CSV, TSV, JSON lines or Parquet; or a folder or pattern of Parquet files, in quotes."
+        ),
+    ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="CSV, TSV or JSON lines; standard output by default."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="CSV, TSV or JSON lines, or Parquet if FILE is; a folder for several files. Standard output by "
+            "default.",
+        ),
     ] = None,
     domain: Annotated[str | None, typer.Option(help="Domain of all rows, in place of a domain column.")] = None,
     text_column: TextColumn = None,
@@ -45,8 +55,45 @@ def predict_command(
     encoding: Encoding = "utf-8",
     unknown_domain: Unknown = "shared",
     method: MethodFile = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="Where several Parquet files are predicted: local, ray or dask; local by default."),
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of the engine's cluster; one is started here by default.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Files at a time, one thread each; by default one for each core."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Predict all files again, and replace whatever has their names.")
+    ] = False,
 ) -> None:
-    """Copy a file with the columns 'prediction' and 'confidence' added; the order of the rows is kept."""
+    """Copy a file, or many, with the columns 'prediction' and 'confidence' added; the order of the rows is kept.
+
+    Of many Parquet files, those that are finished are not predicted again.
+    """
+    from multidomain.cli.partitions import are_partitions, is_parquet_to_parquet, predict_all, predict_parquet
+    from multidomain.model.batch_predictor import BatchPredictor
+
+    predictor = BatchPredictor(
+        model.resolve(), text_column, domain_column, domain, probabilities, abstain, unknown_domain, method
+    )
+    if output is not None and is_parquet_to_parquet(source, output) and not are_partitions(source, output, engine):
+        predict_parquet(predictor, source, output)
+        return
+    if are_partitions(source, output, engine):
+        predict_all(
+            predictor,
+            source,
+            output,
+            engine=engine or "local",
+            address=address,
+            workers=workers,
+            overwrite=overwrite,
+        )
+        return
     from multidomain.data.columns import Columns
     from multidomain.model.batch import predict_file, without_collection
     from multidomain.model.model import Model
@@ -56,7 +103,7 @@ def predict_command(
     with without_collection():
         done = predict_file(
             Model.load(model, method=method),
-            source,
+            Path(source),
             output,
             Columns(text=text_column, domain=domain_column),
             domain=domain,

@@ -21,7 +21,7 @@ from multidomain.kernels.parallel import map_ahead
 from multidomain.model.model import Model, UnknownDomain
 
 _CHUNK = 4096
-_ABSTAINED = -1
+ABSTAINED = -1
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def predict_file(
     rows = without_text = abstained = 0
     notes: dict[Note, None] = {}
     with table_writer(target, [*table.columns, *added], escape_formulas=escape_formulas) as write:
-        answered = _Answers(model, columns, domain, probabilities, abstain, unknown_domain, run, write.delimiter)
+        answered = Answers(model, columns, domain, probabilities, abstain, unknown_domain, run, write.delimiter)
         parts = table.chunks(_CHUNK) if write.delimiter is None else table.blocks(_CHUNK)
         for part in map_ahead(answered, parts):
             if part.text is None:
@@ -113,12 +113,12 @@ def predict_file(
             notes.update(dict.fromkeys(part.notes))
             rows += len(part.part)
             without_text += len(part.part) - len(part.at)
-            abstained += int((part.best == _ABSTAINED).sum())
+            abstained += int((part.best == ABSTAINED).sum())
     return Predicted(rows, without_text, abstained, tuple(notes))
 
 
 @dataclass(frozen=True, eq=False)
-class _Answered:
+class Answered:
     """Predictions on some rows.
 
     Attributes
@@ -126,7 +126,7 @@ class _Answered:
     at
         The rows with a text; what follows is theirs.
     best
-        Number of the predicted class, or `_ABSTAINED`.
+        Number of the predicted class, or `ABSTAINED`.
     numbers
         Confidence, and the probabilities of the classes if they are wanted; shape (len(at), numbers).
     text
@@ -145,12 +145,12 @@ class _Answered:
         """Return the cells of all rows, with those added."""
         added: list[list[Any]] = [[None] * (1 + self.numbers.shape[1])] * len(self.part)
         for i, k, numbers in zip(self.at.tolist(), self.best.tolist(), self.numbers.tolist(), strict=True):
-            added[i] = [None if k == _ABSTAINED else self.classes[k], *numbers]
+            added[i] = [None if k == ABSTAINED else self.classes[k], *numbers]
         return [[*cells, *of_row] for cells, of_row in zip(self.part.rows(), added, strict=True)]
 
 
 @dataclass(frozen=True)
-class _Answers:
+class Answers:
     """Answers parts of a table; for the parameters see `predict_file`."""
 
     model: Model
@@ -162,7 +162,7 @@ class _Answers:
     run: Callable[[Callable[[], np.ndarray]], np.ndarray]
     delimiter: str | None
 
-    def __call__(self, part: Chunk | CellBlock) -> _Answered:
+    def __call__(self, part: Chunk | CellBlock) -> Answered:
         """Return predictions on the rows that have a text, and notes on their domains."""
         assert self.columns.text is not None
         texts = part[self.columns.text]
@@ -174,9 +174,9 @@ class _Answers:
             p, notes = self._predicted(texts, *self._domains(part, at))
         best, p = p.argmax(axis=1), np.round(p.astype(float), 6)
         confidence = np.take_along_axis(p, best[:, None], axis=1)
-        best[confidence[:, 0] < self.abstain] = _ABSTAINED
+        best[confidence[:, 0] < self.abstain] = ABSTAINED
         numbers = np.hstack([confidence, p]) if self.probabilities else confidence
-        answered = _Answered(part, self.model.classes, at, best, numbers, notes)
+        answered = Answered(part, self.model.classes, at, best, numbers, notes)
         if isinstance(part, CellBlock) and self.delimiter is not None:
             from multidomain.data.block_text import block_text
 

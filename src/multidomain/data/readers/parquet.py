@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import polars as pl
 
 from multidomain.data.readers.base import CHUNK_SIZE, Chunk, Table
 from multidomain.errors import DataError
+from multidomain.files import out_of_space
 
 # Reading a slice decodes every row group it touches, so small slices would decode the same group many times.
 _SLICE = 65_536
@@ -28,11 +29,8 @@ class ParquetTable(Table):
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            with _panics_unsaid():
-                columns = list(pl.read_parquet_schema(path))
-        except _FAILURES as error:
-            raise _unreadable(path, "", error) from None
+        with reading_parquet(path):
+            columns = list(pl.read_parquet_schema(path))
         super().__init__(path, columns)
 
     def estimated_chunks(self, size: int = CHUNK_SIZE) -> int:
@@ -44,18 +42,32 @@ class ParquetTable(Table):
         return -(-rows // size)
 
     def _chunks(self, size: int) -> Iterator[Chunk]:
+        return self.chunks_of(self.columns, size)
+
+    def chunks_of(self, columns: Sequence[str], size: int = CHUNK_SIZE) -> Iterator[Chunk]:
+        """Yield some columns of all rows, at most `size` rows at a time; nothing if there is no row."""
         offset = 0
         while True:
-            try:
-                with _panics_unsaid():
-                    rows = pl.scan_parquet(self.path, glob=False).slice(offset, _SLICE).collect()
-            except _FAILURES as error:
-                raise _unreadable(self.path, f", after row {offset}", error) from None
+            with reading_parquet(self.path, f", after row {offset}"):
+                rows = pl.scan_parquet(self.path, glob=False).select(columns).slice(offset, _SLICE).collect()
             for part in rows.iter_slices(size):
                 yield Chunk(offset + 1, part.to_dict(as_series=False))
                 offset += part.height
             if rows.height < _SLICE:
                 return
+
+
+@contextmanager
+def reading_parquet(path: Path, where: str = "", doing: str = "read as Parquet") -> Iterator[None]:
+    """Turn what polars raises over a damaged file into an error that names the file and where in it that is."""
+    try:
+        with _panics_unsaid():
+            yield
+    except _FAILURES as error:
+        if out_of_space(error, ""):  # of what is written meanwhile
+            raise
+        why = " ".join(str(error).split())[:300]
+        raise DataError(f"{path.name}{where} cannot be {doing}: {why}.", "Copy or write the file again.") from None
 
 
 @contextmanager
@@ -74,8 +86,3 @@ def _panics_unsaid() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
-
-
-def _unreadable(path: Path, where: str, error: BaseException) -> DataError:
-    why = " ".join(str(error).split())[:300]
-    return DataError(f"{path.name}{where} cannot be read as Parquet: {why}.", "Copy or write the file again.")

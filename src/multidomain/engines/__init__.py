@@ -1,0 +1,1 @@
+"""Engines: where tasks run, in processes of this machine or on a cluster."""

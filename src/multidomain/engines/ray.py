@@ -1,0 +1,74 @@
+"""A Ray cluster, or Ray on this machine."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Self
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from multidomain.engines.base import AHEAD, ATTEMPTS, Engine, Outcome, Task, register, unreachable, worker_died
+
+_CONNECT_SECONDS = 10
+
+
+def _check_reachable(address: str) -> None:
+    """Raise an OSError if nobody listens at an address; Ray itself would try for minutes."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+
+
+def _raised(error: RayTaskError) -> Exception:
+    """Return what the function raised, or that a worker could not import it."""
+    if missing := re.search(r"failed to import.*No module named '([\w.]+)'", str(error), re.DOTALL):
+        return ModuleNotFoundError(f"No module named '{missing[1]}'", name=missing[1])
+    return error.cause if isinstance(error.cause, Exception) else error
+
+
+@register("ray")
+class RayEngine(Engine):
+    """Ray tasks of one core each; Ray itself begins one again whose worker or node dies."""
+
+    def __enter__(self) -> Self:
+        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        try:
+            if self.address is None:
+                ray.init(num_cpus=self.workers, include_dashboard=False, **quiet)
+            else:
+                _check_reachable(self.address)
+                ray.init(self.address, **quiet)
+        except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
+            raise unreachable("Ray", self.address, error) from error
+        self._running: dict[Any, Any] = {}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for reference in self._running:
+            ray.cancel(reference, force=True)
+        ray.shutdown()
+
+    def map(self, function: Callable[[Task], Any], tasks: Iterable[Task]) -> Iterator[Outcome[Task]]:
+        """Yield the outcome of each task as it ends; see `Engine.map`."""
+        remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(lambda task: function(task))
+        waiting, running = iter(tasks), self._running
+        while True:
+            most = AHEAD * (self.workers or int(ray.cluster_resources().get("CPU", 1)))
+            for task in islice(waiting, most - len(running)):
+                running[remote.remote(task)] = task
+            if not running:
+                return
+            ended, _ = ray.wait(list(running), num_returns=1)
+            for reference in ended:
+                task = running.pop(reference)
+                try:
+                    yield Outcome(task, ray.get(reference))
+                except RayTaskError as error:
+                    yield Outcome(task, error=_raised(error))
+                except RayError:
+                    yield Outcome(task, error=worker_died(task))

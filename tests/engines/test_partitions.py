@@ -1,0 +1,215 @@
+"""Prediction on many Parquet files: none lost, none doubled, and faults of one leave the others alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from multidomain.data.named.registry import load_corpus
+
+Run = Callable[..., tuple[int, str, str]]
+ENGINES = ["local", "dask", pytest.param("ray", marks=pytest.mark.ray)]
+CORPUS = load_corpus("demo")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model") / "m"
+    command = [
+        sys.executable,
+        "-m",
+        "multidomain",
+        "train",
+        "demo",
+        "--method",
+        "lr",
+        "--set",
+        "C=1",
+        "-o",
+        str(folder),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+def write_parts(folder: Path, n_rows: int, n_parts: int) -> pl.DataFrame:
+    folder.mkdir(parents=True, exist_ok=True)
+    at = np.random.default_rng(0).integers(0, len(CORPUS), n_rows)
+    rows = pl.DataFrame({"id": np.arange(n_rows), "text": CORPUS.documents[at], "domain": CORPUS.domains[at]})
+    for k in range(n_parts):
+        rows[k * n_rows // n_parts : (k + 1) * n_rows // n_parts].write_parquet(folder / f"part-{k:03}.parquet")
+    return rows
+
+
+def read_parts(folder: Path) -> pl.DataFrame:
+    return pl.concat([pl.read_parquet(path) for path in sorted(folder.rglob("*.parquet"))])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_engines_write_what_one_process_does(engine: str, model: Path, tmp_path: Path, run: Run) -> None:
+    rows = write_parts(tmp_path / "data", 3000, 5)
+    rows.write_parquet(tmp_path / "all.parquet")
+    code, _, err = run("predict", model, tmp_path / "all.parquet", "-o", tmp_path / "whole.parquet")
+    assert code == 0, err
+    options = ("--engine", engine, "--workers", "2", "--probabilities")
+    code, _, err = run("predict", model, tmp_path / "data", "-o", tmp_path / "out", *options)
+    assert code == 0, err
+    assert "5/5  3,000 rows" in err
+    found, whole = read_parts(tmp_path / "out"), pl.read_parquet(tmp_path / "whole.parquet")
+    assert found.drop("p(negative)", "p(positive)").equals(whole)
+    assert found["id"].equals(rows["id"])
+    rows.write_csv(tmp_path / "all.csv")
+    assert run("predict", model, tmp_path / "all.csv", "-o", tmp_path / "whole.csv")[0] == 0
+    as_csv = pl.read_csv(tmp_path / "whole.csv")
+    assert as_csv["prediction"].equals(whole["prediction"]) and as_csv["confidence"].equals(whole["confidence"])
+
+
+def test_finished_partitions_are_not_predicted_again(model: Path, tmp_path: Path, run: Run) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    write_parts(data / "a", 200, 2)
+    write_parts(data / "b", 100, 1)
+    assert run("predict", model, data, "-o", out, "--workers", "1")[0] == 0
+    files = sorted(path.relative_to(out) for path in out.rglob("*.parquet"))
+    assert files == [Path("a/part-000.parquet"), Path("a/part-001.parquet"), Path("b/part-000.parquet")]
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
+    write_parts(data / "b", 150, 1)
+    code, _, err = run("predict", model, data, "-o", out, "--workers", "1")
+    assert code == 0 and "2 partitions finished before; 1 partition to do" in err
+    changed = {path.relative_to(out) for path, when in before.items() if path.stat().st_mtime_ns != when}
+    assert changed == {Path("b/part-000.parquet")}
+    code, _, err = run("predict", model, data, "-o", out, "--workers", "1", "--abstain", "0.6")
+    assert "3 partitions to do" in err
+
+
+def test_a_run_that_is_killed_goes_on(model: Path, tmp_path: Path, run: Run) -> None:
+    rows = write_parts(tmp_path / "data", 60_000, 12)
+    command = [sys.executable, "-m", "multidomain", "predict", str(model), str(tmp_path / "data"), "-o"]
+    process = subprocess.Popen([*command, str(tmp_path / "out"), "--workers", "2"], stderr=subprocess.PIPE, text=True)
+    assert process.stderr
+    while "1/12" not in process.stderr.readline():
+        assert process.poll() is None
+    process.kill()
+    process.communicate()
+    code, _, err = run("predict", model, tmp_path / "data", "-o", tmp_path / "out", "--workers", "2")
+    assert code == 0 and "finished before" in err
+    found = read_parts(tmp_path / "out")
+    assert found["id"].equals(rows["id"]) and found["prediction"].null_count() == 0
+    assert not list((tmp_path / "out").rglob("*.partial"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_worker_that_is_killed_costs_no_row(engine: str, model: Path, tmp_path: Path) -> None:
+    rows = write_parts(tmp_path / "data", 60_000, 12)
+    command = [sys.executable, "-m", "multidomain", "predict", str(model), str(tmp_path / "data"), "-o"]
+    command += [str(tmp_path / "out"), "--engine", engine, "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr
+    while "2/12" not in process.stderr.readline():
+        assert process.poll() is None
+    workers = [pid for pid in descendants(process.pid) if has_model_open(pid)]
+    assert workers
+    os.kill(workers[0], signal.SIGKILL)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "12/12  60,000 rows" in err
+    assert read_parts(tmp_path / "out")["id"].equals(rows["id"])
+
+
+def descendants(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            found += [child, *descendants(child)]
+    return found
+
+
+def has_model_open(pid: int) -> bool:
+    """Whether a process has loaded the compiled code, which workers do and their parents do not."""
+    try:
+        return (
+            "multidomain" in Path(f"/proc/{pid}/maps").read_text() or "scipy" in Path(f"/proc/{pid}/maps").read_text()
+        )
+    except OSError:
+        return False
+
+
+def test_faults_are_listed_and_the_rest_is_finished(model: Path, tmp_path: Path, run: Run) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    write_parts(data, 600, 6)
+    whole = (data / "part-001.parquet").read_bytes()
+    (data / "part-001.parquet").write_bytes(whole[: len(whole) // 2])
+    pl.read_parquet(data / "part-002.parquet").rename({"text": "n"}).write_parquet(data / "part-002.parquet")
+    pl.read_parquet(data / "part-003.parquet").clear().write_parquet(data / "part-003.parquet")
+    pl.read_parquet(data / "part-004.parquet").with_columns(pl.lit("x").alias("prediction")).write_parquet(
+        data / "part-004.parquet"
+    )
+    code, _, err = run("predict", model, data, "-o", out, "--workers", "2")
+    assert code == 2
+    assert "3 of 6 partitions got no predictions; the others are finished." in err
+    assert "part-001.parquet: part-001.parquet cannot be read as Parquet" in err
+    assert "part-002.parquet has no column that looks like the text. Its columns: 'id', 'n', 'domain'" in err
+    assert "part-004.parquet has a column 'prediction' already" in err
+    assert sorted(path.name for path in out.iterdir()) == [f"part-{k:03}.parquet" for k in (0, 3, 5)]
+    empty = pl.read_parquet(out / "part-003.parquet")
+    assert not len(empty) and empty.schema == pl.read_parquet(out / "part-000.parquet").schema
+    (data / "part-001.parquet").write_bytes(whole)
+    (data / "part-002.parquet").unlink()
+    (data / "part-004.parquet").unlink()
+    code, _, err = run("predict", model, data, "-o", out, "--workers", "2")
+    assert code == 0 and "3 partitions finished before; 1 partition to do" in err
+
+
+def test_a_full_disk_is_said_and_nothing_is_half_written(model: Path, tmp_path: Path, run: Run) -> None:
+    write_parts(tmp_path / "data", 3000, 2)
+    code = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, 4_000))
+from multidomain.cli.main import main
+sys.argv = ["multidomain", "predict", {str(model)!r}, {str(tmp_path / "data")!r}, "-o", {str(tmp_path / "out")!r}]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("The file-size limit (ulimit -f) was reached while writing") == 2
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / "out").rglob("*"))
+
+
+def test_other_files_are_not_replaced(model: Path, tmp_path: Path, run: Run) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    write_parts(data, 20, 1)
+    write_parts(out, 20, 1)
+    kept = (out / "part-000.parquet").read_bytes()
+    code, _, err = run("predict", model, data, "-o", out)
+    assert code == 2 and "is there already and was not written by this command" in err and "--overwrite" in err
+    assert (out / "part-000.parquet").read_bytes() == kept
+    assert run("predict", model, data, "-o", out, "--overwrite", "--workers", "1")[0] == 0
+    code, _, err = run("predict", model, data, "-o", data)
+    assert code == 2 and "would be replaced by what is written" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nothing/*.parquet", "-o", "out"), "There is no file 'nothing/*.parquet'"),
+        ((".", "-o", "out"), "There is no file '.'"),
+        (("*.csv", "-o", "out"), "Partitions are Parquet files; '*.csv' has others: 'a.csv'"),
+        (("*.csv",), "Partitions are written into a folder. Name it with --output FOLDER"),
+        (("*.csv", "-o", "a.csv"), "Partitions are Parquet files"),
+    ],
+)
+def test_what_is_no_partition(
+    arguments: tuple[str, ...], said: str, model: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("text\nfine\n")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("predict", model, *arguments)
+    assert code == 2 and said in err
