@@ -247,7 +247,7 @@ class SPED(Method):
     def _calibrated(self, solver: Solver, solved: Solved, length: float, dev: BothViews, data: TrainingData) -> Weights:
         """Return weights of calibrated logits, with a temperature and class biases for each domain.
 
-        A domain without dev rows has the common temperature, one without labels the common biases.
+        A domain without dev rows has the common temperature, one without labels no biases.
         """
         assert data.dev.y is not None
         common, of_domain = calibrate_domains(
@@ -258,8 +258,8 @@ class SPED(Method):
         for d in np.unique(labelled.d):
             rows = labelled.d == d
             left_out[rows] = scaled[1 + d].logits(left_out[rows])
-        pooled, biases = class_biases(left_out, labelled)
-        return solved.weights.calibrated([one.moved(biases.get(copy - 1, pooled)) for copy, one in enumerate(scaled)])
+        biases, none = class_biases(left_out, labelled), np.zeros(self.task.n_classes)
+        return solved.weights.calibrated([one.moved(biases.get(copy - 1, none)) for copy, one in enumerate(scaled)])
 
     def _aligned(self, model: Weights, text: BothViews, priors: Mapping[int, PriorEstimate]) -> Weights:
         """Return a model whose logits follow the class prior of each domain, as far as it is certain."""
