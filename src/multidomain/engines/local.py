@@ -90,7 +90,7 @@ class LocalEngine(Engine):
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(
-                self.workers, mp_context=context, initializer=_start_worker, initargs=(os.getpid(),)
+                self.workers, mp_context=context, initializer=start_worker, initargs=(os.getpid(),)
             )
         return self._pool
 
@@ -105,7 +105,7 @@ class LocalEngine(Engine):
             worker.terminate()
 
 
-def _start_worker(parent: int) -> None:
+def start_worker(parent: int) -> None:
     """Use one thread, leave Ctrl-C to the parent process, and exit when that is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _mask_ctrl_c(signal.SIG_UNBLOCK)

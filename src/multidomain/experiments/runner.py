@@ -7,14 +7,10 @@ import json
 import multiprocessing
 import os
 import shutil
-import signal
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -25,6 +21,7 @@ import numpy as np
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
+from multidomain.engines.local import start_worker, without_ctrl_c
 from multidomain.errors import WorkerError
 from multidomain.experiments.protocols import SplitSpec
 from multidomain.experiments.recipes import Recipe, Row, load_recipe, table_name
@@ -35,7 +32,6 @@ from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1
 from multidomain.model.storage import is_model_folder
 from multidomain.runs.machine import machine
 from multidomain.runs.scoring import Scored, train_and_score
-from multidomain.threads import use_threads
 
 _SMOKE_ROWS = 2  # of each domain, part, fold and class
 
@@ -178,7 +174,7 @@ def _run_all(
 
 
 def _run_wave(pool: ProcessPoolExecutor, wave: Sequence[Run], work: Path, ended: Callable[[Run, Record], None]) -> None:
-    with _without_ctrl_c():  # workers start here, and one that is starting would print a traceback
+    with without_ctrl_c():  # workers start here, and one that is starting would print a traceback
         futures = {pool.submit(execute, run, work): run for run in wave}
     failed: Exception | None = None
     for future in as_completed(futures):
@@ -198,33 +194,8 @@ def _run_wave(pool: ProcessPoolExecutor, wave: Sequence[Run], work: Path, ended:
 
 
 def _start_worker(parent: int) -> None:
-    """Use one thread, leave Ctrl-C to the parent process, and exit when that is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _mask_ctrl_c(signal.SIG_UNBLOCK)
+    start_worker(parent)
     code_hash()  # of the code as it is loaded
-    use_threads(1)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _without_ctrl_c() -> Iterator[None]:
-    """Hold Ctrl-C back, here and in processes that are started, until these have a handler of their own."""
-    _mask_ctrl_c(signal.SIG_BLOCK)
-    try:
-        yield
-    finally:
-        _mask_ctrl_c(signal.SIG_UNBLOCK)
-
-
-def _mask_ctrl_c(how: int) -> None:
-    if sys.platform != "win32":
-        signal.pthread_sigmask(how, {signal.SIGINT})
 
 
 def _result(future: Future[Record], run: Run) -> Record:
