@@ -22,7 +22,8 @@ from multidomain.serve.protocol import KEEP_ALIVE_SECONDS, Guard, GuardedProtoco
 from multidomain.serve.security import SafeHeaders
 
 GRACE_SECONDS = 30  # for requests that are being answered
-_FAREWELL_SECONDS = 1.0  # for connections that may still have sent one
+_FAREWELL_ROUNDS = 150  # of the event loop, in which connections are left open that may still have sent one
+_ROUND_SECONDS = 0.01
 _BACKLOG = 2048
 _TICKS = 10  # of uvicorn in a second
 _HANDSHAKE_SECONDS = 0.05  # for connections that are being established
@@ -148,9 +149,11 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.stopping = True
         await self._accept_the_last(sockets or [])
-        until = asyncio.get_running_loop().time() + _FAREWELL_SECONDS
-        while self.server_state.connections and asyncio.get_running_loop().time() < until and not self.force_exit:
-            await asyncio.sleep(0.01)
+        # Rounds and not seconds: a process that is held up reads what has come in meanwhile before it closes anything.
+        for _ in range(_FAREWELL_ROUNDS):
+            if not self.server_state.connections or self.force_exit:
+                break
+            await asyncio.sleep(_ROUND_SECONDS)
         await super().shutdown(sockets)
 
     async def _accept_the_last(self, sockets: list[socket.socket]) -> None:
@@ -158,6 +161,11 @@ class Server(uvicorn.Server):
         for listener in sockets if not self.shares_listener else ():
             ignore_new_connections(listener)
         await asyncio.sleep(_HANDSHAKE_SECONDS)
+        loop = asyncio.get_running_loop()
+        for listener in sockets:
+            with suppress(NotImplementedError):  # on Windows
+                loop.remove_reader(listener)
+        await asyncio.sleep(0)  # asyncio drops what it has just accepted if its server is closed in the same round
         accepted = []
         for listener in sockets:
             with suppress(OSError):  # there are no more
@@ -166,7 +174,7 @@ class Server(uvicorn.Server):
         for server in self.servers:
             server.close()
         for connection in accepted:
-            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+            await loop.connect_accepted_socket(self._protocol, connection)
 
     def _protocol(self) -> asyncio.Protocol:
         return self.config.http_protocol_class(  # type: ignore[call-arg]
