@@ -47,6 +47,10 @@ Unknown = Annotated[
     UnknownDomain,
     typer.Option(help="Domain not in training: predict from the shared features, or refuse."),
 ]
+Engine = Annotated[
+    str | None, typer.Option(help="Where tasks run: local, dask or ray; by default in processes of this machine.")
+]
+Address = Annotated[str | None, typer.Option(help="Address of the engine's cluster; one is started here by default.")]
 
 
 READING = [one for one in train_options() if one.path[0] == "reading" and one.name not in ("dev", "test", "text_only")]

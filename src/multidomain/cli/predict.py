@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from multidomain.cli.console import err, print_notes
-from multidomain.cli.options import DomainColumn, Encoding, MethodFile, ModelArgument, TextColumn, Unknown
+from multidomain.cli.options import (
+    Address,
+    DomainColumn,
+    Encoding,
+    Engine,
+    MethodFile,
+    ModelArgument,
+    TextColumn,
+    Unknown,
+)
 from multidomain.errors import Note, counted
 
 
@@ -55,13 +64,8 @@ def predict_command(
     encoding: Encoding = "utf-8",
     unknown_domain: Unknown = "shared",
     method: MethodFile = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(help="Where several Parquet files are predicted: local, ray or dask; local by default."),
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Address of the engine's cluster; one is started here by default.")
-    ] = None,
+    engine: Engine = None,
+    address: Address = None,
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Files at a time, one thread each; by default one for each core."),

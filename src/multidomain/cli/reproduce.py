@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multidomain.cli.console import out
+from multidomain.cli.options import Address, Engine
 from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted
 
@@ -34,13 +35,21 @@ def reproduce_command(
         int | None,
         typer.Option(min=0, help="Re-split the data with this seed, duplicates together; records go to another file."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, one thread each.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", "--jobs", min=1, help="Runs at a time, one thread each; by default 1, on a cluster all it has."
+        ),
+    ] = None,
+    engine: Engine = None,
+    address: Address = None,
     results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
     smoke: Annotated[
         bool, typer.Option("--smoke", help="Each row once, one epoch on a few rows, to check that it works.")
     ] = False,
 ) -> None:
     """Run everything in a table that has no record yet; can be stopped and resumed at any time."""
+    from multidomain.engines.base import ENGINES
     from multidomain.experiments.recipes import STUDIES, TABLES, table_name
     from multidomain.experiments.records import records_file
     from multidomain.experiments.runner import reproduce
@@ -49,6 +58,7 @@ def reproduce_command(
         results = results / "smoke"
         out.print("smoke: one epoch on a few rows; scores are meaningless and kept in a folder of their own")
     wanted = None if seeds is None else seed_numbers(seeds)
+    where = ENGINES.find(engine or "local")(address, workers or (1 if engine in (None, "local") else None))
     with stop_hint("All records so far are kept; the same command goes on with the rest."):
         n = reproduce(
             table,
@@ -56,9 +66,9 @@ def reproduce_command(
             only=only or (),
             seeds=wanted,
             split_seed=split_seed,
-            jobs=jobs,
+            engine=where,
             smoke=smoke,
-            on_plan=partial(_show_plan, table_name(table), jobs),
+            on_plan=partial(_show_plan, table_name(table), where.workers),
             on_record=_show,
         )
     done = f"{counted(n, 'run')} recorded" if n else "nothing to run: every run has a record"
@@ -68,9 +78,10 @@ def reproduce_command(
         out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
 
 
-def _show_plan(table: str, jobs: int, n_runs: int) -> None:
+def _show_plan(table: str, workers: int | None, n_runs: int) -> None:
     if n_runs:
-        out.print(f"{table}: {counted(n_runs, 'run')} to do, {jobs} at a time; a line is printed as each ends")
+        at_a_time = f", {workers} at a time" if workers else ""
+        out.print(f"{table}: {counted(n_runs, 'run')} to do{at_a_time}; a line is printed as each ends")
 
 
 def _show(progress: Progress) -> None:

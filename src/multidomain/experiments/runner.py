@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +17,9 @@ import numpy as np
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
-from multidomain.engines.local import start_worker, without_ctrl_c
-from multidomain.errors import WorkerError
+from multidomain.engines.base import Engine
+from multidomain.engines.local import LocalEngine
+from multidomain.errors import ConfigError
 from multidomain.experiments.protocols import SplitSpec
 from multidomain.experiments.recipes import Recipe, Row, load_recipe, table_name
 from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records, records_file
@@ -32,6 +29,7 @@ from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1
 from multidomain.model.storage import is_model_folder
 from multidomain.runs.machine import machine
 from multidomain.runs.scoring import Scored, train_and_score
+from multidomain.threads import use_threads
 
 _SMOKE_ROWS = 2  # of each domain, part, fold and class
 
@@ -114,7 +112,7 @@ def reproduce(
     only: Sequence[str] = (),
     seeds: Sequence[int] | None = None,
     split_seed: int | None = None,
-    jobs: int = 1,
+    engine: Engine | None = None,
     smoke: bool = False,
     on_plan: Callable[[int], None] = lambda n_runs: None,
     on_record: Callable[[Progress], None] = lambda progress: None,
@@ -122,12 +120,17 @@ def reproduce(
     """Run all that has no record yet in ``results/<table>.jsonl`` and return how many runs that was.
 
     With a `split_seed` it is a new split that all is run on, and ``results/<table>-split<seed>.jsonl`` has the records.
-    Each run has a process with one thread, so records do not depend on `jobs`. A run that is killed resumes from its
-    last checkpoint; a finished one is never repeated.
+    A run that is killed resumes from its last checkpoint; a finished one is never repeated.
+
+    Parameters
+    ----------
+    engine
+        Where runs take place, one thread each, so that records do not depend on it; by default in one process of this
+        machine. It is entered here, if there is anything to run.
     """
     path = records_file(results, table_name(table), split_seed)
     recipe = load_recipe(table).on_split(split_seed)
-    planned = planned_runs(table, recipe, only, seeds, smoke=smoke)
+    planned = planned_runs(_anywhere(table), recipe, only, seeds, smoke=smoke)
     with alone(
         results / ".running" / f"{path.stem}.lock",
         f"Another 'multidomain reproduce' is running on {path.stem} in {results}.",
@@ -136,8 +139,15 @@ def reproduce(
         corpus, _ = _corpus(recipe.experiment.corpus, smoke)  # here: what is missing is fetched once
         runs = without_record(planned, read_records(path), corpus.content_hash())
         on_plan(len(runs))
-        _run_all(_waves(runs, recipe), path, results / ".running", jobs, on_record)
+        if runs:
+            with engine or LocalEngine(workers=1) as where:
+                _run_all(_waves(runs, recipe), path, results.resolve() / ".running", where, on_record)
     return len(runs)
+
+
+def _anywhere(table: str) -> str:
+    """Return a table by a name that it also has in another working directory."""
+    return str(Path(table).resolve()) if Path(table).suffix == ".toml" else table
 
 
 def _waves(runs: Sequence[Run], recipe: Recipe) -> list[list[Run]]:
@@ -149,72 +159,43 @@ def _waves(runs: Sequence[Run], recipe: Recipe) -> list[list[Run]]:
 
 
 def _run_all(
-    waves: Sequence[Sequence[Run]], path: Path, work: Path, jobs: int, on_record: Callable[[Progress], None]
+    waves: Sequence[Sequence[Run]], path: Path, work: Path, engine: Engine, on_record: Callable[[Progress], None]
 ) -> None:
     runs = [run for wave in waves for run in wave]
-    clock = _Clock(runs, read_records(path), jobs)
+    clock = _Clock(runs, read_records(path), engine.workers or 1)
     done = 0
-
-    def ended(run: Run, record: Record) -> None:
-        nonlocal done
-        append_record(path, record)
-        done += 1
-        on_record(Progress(run, record, done, len(runs), clock.left_after(run, record)))
-
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(os.getpid(),)) as pool:
-        try:
-            for wave in waves:
-                _run_wave(pool, wave, work, ended)
-        except (KeyboardInterrupt, SystemExit):  # a signal: do not wait for the runs under way
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in multiprocessing.active_children():
-                worker.terminate()
-            raise
+    for wave in waves:
+        failed: Exception | None = None
+        not_begun = (run for run in wave if failed is None)  # runs under way end and are recorded
+        for outcome in engine.map(partial(_execute, code_hash(), work), not_begun):
+            if outcome.error is not None:
+                failed = failed or outcome.error
+                continue
+            append_record(path, outcome.value)
+            done += 1
+            left = clock.left_after(outcome.task, outcome.value)
+            on_record(Progress(outcome.task, outcome.value, done, len(runs), left))
+        if failed is not None:
+            raise failed
 
 
-def _run_wave(pool: ProcessPoolExecutor, wave: Sequence[Run], work: Path, ended: Callable[[Run, Record], None]) -> None:
-    with without_ctrl_c():  # workers start here, and one that is starting would print a traceback
-        futures = {pool.submit(execute, run, work): run for run in wave}
-    failed: Exception | None = None
-    for future in as_completed(futures):
-        if future.cancelled():
-            continue
-        run = futures[future]
-        try:
-            record = _result(future, run)
-        except Exception as error:  # the runs that are under way end and are recorded; no other begins
-            failed = failed or error
-            for waiting in futures:
-                waiting.cancel()
-            continue
-        ended(run, record)
-    if failed:
-        raise failed
-
-
-def _start_worker(parent: int) -> None:
-    start_worker(parent)
-    code_hash()  # of the code as it is loaded
-
-
-def _result(future: Future[Record], run: Run) -> Record:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        raise WorkerError(
-            f"A worker process was killed, perhaps because memory ran out, at or near: {run}. The records so far are "
-            "kept.",
-            "Run the command again, with {jobs=1} if memory is short.",
-        ) from None
+def _execute(code: str, work: Path, run: Run) -> Record:
+    """Execute a run in a worker, if that has the code of the driver."""
+    if code_hash() != code:
+        raise ConfigError(
+            "A worker has other code of this package than the process that writes the records.",
+            "Install the same version on all machines.",
+        )
+    use_threads(1)
+    return execute(run, work)
 
 
 class _Clock:
     """Estimates the remaining time from the duration of runs of the same row."""
 
-    def __init__(self, runs: Sequence[Run], records: Sequence[Record], jobs: int):
+    def __init__(self, runs: Sequence[Run], records: Sequence[Record], workers: int):
         self._waiting = [run.row.name for run in runs]
-        self._jobs = jobs
+        self._workers = workers
         self._took: dict[str, list[float]] = {}
         for record in records:
             self._took.setdefault(f"{record['category']}/{record['system']}", []).append(record["seconds"])
@@ -224,7 +205,7 @@ class _Clock:
         self._took.setdefault(run.row.name, []).append(record["seconds"])
         every = float(np.mean([seconds for row in self._took.values() for seconds in row]))
         expected = [float(np.mean(self._took.get(name, [every]))) for name in self._waiting]
-        return sum(expected) / self._jobs
+        return sum(expected) / self._workers
 
 
 def execute(run: Run, work: Path) -> Record:

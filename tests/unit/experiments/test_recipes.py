@@ -290,8 +290,9 @@ def test_seeds_are_parsed(command, monkeypatch, tmp_path: Path, text: str, seeds
     code, out, _ = command("table1", "--seeds", text, *options)
     assert code == 0 and out.startswith("table1: 1 run recorded in ")
     assert called.call_args.args == ("table1", tmp_path)
-    asked = {name: called.call_args.kwargs[name] for name in ("seeds", "only", "jobs")}
-    assert asked == {"seeds": seeds, "only": ["LS", "sp"], "jobs": 2}
+    asked = {name: called.call_args.kwargs[name] for name in ("seeds", "only")}
+    assert asked == {"seeds": seeds, "only": ["LS", "sp"]}
+    assert called.call_args.kwargs["engine"].workers == 2
 
 
 def test_a_split_seed_is_passed_on_and_names_the_file(command, monkeypatch, tmp_path: Path) -> None:
@@ -313,7 +314,9 @@ def test_a_split_seed_is_passed_on_and_names_the_file(command, monkeypatch, tmp_
             "error: There is no row 'MLPP' in this table. Did you mean 'MLP'? Valid: 'LS', ",
         ),
         (["table9"], "error: There is no table 'table9'. Did you mean 'table"),
-        (["table1", "--jobs", "0"], "Invalid value for '--jobs'"),
+        (["table1", "--jobs", "0"], "Invalid value for '--workers' / '--jobs'"),
+        (["table1", "--engine", "dusk"], "error: There is no engine 'dusk'. Did you mean 'dask'"),
+        (["table1", "--address", "127.0.0.1:1"], "error: The engine 'local' has no address."),
         (["table1", "--split-seed", "-1"], "Invalid value for '--split-seed'"),
         (["table1", "--split-seed", "1-3"], "Invalid value for '--split-seed'"),
     ],

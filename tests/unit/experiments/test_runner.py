@@ -9,9 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,8 @@ from small_corpora import DOMAINS, put_in_place_of_amazon, small_amazon
 
 from multidomain.cli import reproduce as commands
 from multidomain.data.named.registry import NamedCorpus
-from multidomain.errors import WorkerError
+from multidomain.engines.base import Engine, Outcome, worker_died
+from multidomain.errors import ConfigError, WorkerError
 from multidomain.experiments import runner
 from multidomain.experiments.recipes import Recipe
 from multidomain.experiments.records import code_hash, read_records, unpack
@@ -161,20 +160,24 @@ def test_each_run_has_a_checkpoint_of_its_own(tiny: None, monkeypatch: pytest.Mo
     assert asked[:4] == asked[4:] and len({path for path in asked if path.parent == tmp_path}) == 4
 
 
-def test_time_left_and_a_killed_worker(tiny: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def submit(work: object, run: Run, folder: Path) -> Future[Any]:
-        future: Future[Any] = Future()
-        if run.seed == 2:
-            future.set_exception(BrokenProcessPool())
-        else:
-            future.set_result({**run.identity(), "seconds": 10.0 if run.seed else 2.0, "data": AMAZON_HASH})
-        return future
+class Pretended(Engine):
+    """Runs of seed 2 kill their workers; others have taken 10 or 2 seconds."""
 
-    pool = MagicMock()
-    pool.return_value.__enter__.return_value.submit = submit
-    monkeypatch.setattr(runner, "ProcessPoolExecutor", pool)
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Outcome[Any]]:
+        for run in tasks:
+            if run.seed == 2:
+                yield Outcome(run, error=worker_died(run))
+            else:
+                seconds = 10.0 if run.seed else 2.0
+                yield Outcome(run, {**run.identity(), "seconds": seconds, "data": AMAZON_HASH})
+
+
+def test_time_left_and_a_killed_worker(tiny: None, tmp_path: Path) -> None:
     heard: list[Progress] = []
-    assert reproduce("table1", tmp_path, seeds=[1], jobs=2, on_record=heard.append) == 10
+    assert reproduce("table1", tmp_path, seeds=[1], engine=Pretended(workers=2), on_record=heard.append) == 10
     took: list[tuple[str, float]] = []
     for i, progress in enumerate(heard, start=1):
         took.append((progress.run.row.system, progress.record["seconds"]))
@@ -182,14 +185,35 @@ def test_time_left_and_a_killed_worker(tiny: None, monkeypatch: pytest.MonkeyPat
         mean = float(np.mean([seconds for _, seconds in took]))  # for a row of which nothing is known yet
         assert progress.seconds_left == pytest.approx(sum(n * dict(took).get(row, mean) for row, n in left.items()) / 2)
         assert (progress.done, progress.total) == (i, 10)
-    with pytest.raises(WorkerError, match=r"^A worker process was killed, .*: table1 shared/MLP seed 2 \d\. .*jobs=1"):
-        reproduce("table1", tmp_path)
+    with pytest.raises(
+        WorkerError, match=r"^A worker process was killed .*: table1 shared/MLP seed 2 \d\. .*workers=1"
+    ):
+        reproduce("table1", tmp_path, engine=Pretended())
     assert len(read_records(tmp_path / "table1.jsonl")) == 10
 
 
-def started(driver: Path, results: Path, jobs: int, *options: str) -> subprocess.Popen[str]:
+def test_after_an_error_no_run_begins(tiny: None, tmp_path: Path) -> None:
+    begun = []
+
+    class Observed(Pretended):
+        def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Outcome[Any]]:
+            for run in tasks:
+                begun.append(run)
+                yield Outcome(run, error=OSError("no room"))
+
+    with pytest.raises(OSError, match="no room"):
+        reproduce("table1", tmp_path, engine=Observed())
+    assert len(begun) == 1
+
+
+def test_a_worker_of_other_code_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="A worker has other code of this package"):
+        runner._execute("another hash", tmp_path, RUNS["fitted"])
+
+
+def started(driver: Path, results: Path, workers: int, *options: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}  # two, so that one is our doing
-    command = [sys.executable, driver, "reproduce", "table1", "--results", results, "--jobs", str(jobs), *options]
+    command = [sys.executable, driver, "reproduce", "table1", "--results", results, "--workers", str(workers), *options]
     with_output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, **with_output, env=environment, start_new_session=True)
 
@@ -203,12 +227,12 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, error
 
 
-def records_of(ended: tuple[int, str, str], results: Path, jobs: int) -> list[dict[str, Any]]:
+def records_of(ended: tuple[int, str, str], results: Path, at_a_time: str) -> list[dict[str, Any]]:
     """Check what a command that went well has printed, and return all records."""
     code, out, error = ended
     assert (code, error) == (0, "")
     plan, *progress, said, _ = out.splitlines()
-    assert plan == f"table1: {len(progress)} runs to do, {jobs} at a time; a line is printed as each ends"
+    assert plan == f"table1: {len(progress)} runs to do{at_a_time}; a line is printed as each ends"
     counts = [(int(m[1]), int(m[2])) for m in map(PROGRESS.fullmatch, progress) if m]
     assert counts == [(i, len(progress)) for i in range(1, len(progress) + 1)]
     assert said == f"table1: {len(progress)} runs recorded in {results / 'table1.jsonl'}"
@@ -230,7 +254,7 @@ def test_killed_and_started_again(tiny: None, tmp_path: Path, capsys: pytest.Cap
     before = read_records(file)
     assert len(before) == 1  # killed in the middle
     file.write_bytes(file.read_bytes() + b'{"table": "table1", "categ')  # the worst moment
-    records = records_of(finished(started(driver, tmp_path, 2)), tmp_path, 2)
+    records = records_of(finished(started(driver, tmp_path, 2)), tmp_path, ", 2 at a time")
     assert records[: len(before)] == before
     runs = planned_runs("table1", tiny_recipe("table1"), [], None)
     assert sorted(map(str, map(key, records))) == sorted(str(key(run.identity())) for run in runs)
@@ -246,9 +270,12 @@ def test_killed_and_started_again(tiny: None, tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.benchmark_data
-def test_the_real_command_on_the_real_data(benchmark_data: Path, tmp_path: Path, run: Command) -> None:
-    ended = run("reproduce", "table1", "--results", tmp_path, "--only", "shared/ls")
-    records = records_of(ended, tmp_path, 1)
+@pytest.mark.parametrize("engine", ["local", "dask", pytest.param("ray", marks=pytest.mark.ray)])
+def test_the_real_command_on_the_real_data(engine: str, benchmark_data: Path, tmp_path: Path, run: Command) -> None:
+    ended = run(
+        "reproduce", "table1", "--results", tmp_path, "--only", "shared/ls", "--workers", "2", "--engine", engine
+    )
+    records = records_of(ended, tmp_path, ", 2 at a time")
     assert sorted(map(key, records)) == [("shared", "LS", None, fold) for fold in range(5)]
     for record in records:
         answers = {name: unpack(packed) for name, packed in record["predictions"].items()}
