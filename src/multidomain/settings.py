@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from multidomain.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Metadata of a setting: the values among which `multidomain tune` searches by default.
+
+    Attributes
+    ----------
+    values
+        ``LOW..HIGH``, ``LOW..HIGH:log`` or ``A,B,C``.
+
+    Examples
+    --------
+    >>> from typing import Annotated
+    >>> class Example(Settings):
+    ...     lr: Annotated[float, Searched("1e-5..1e-2:log")] = 1e-4
+    """
+
+    values: str
 
 
 def listed(value: Any) -> Any:
