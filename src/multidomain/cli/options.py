@@ -47,6 +47,13 @@ Unknown = Annotated[
     UnknownDomain,
     typer.Option(help="Domain not in training: predict from the shared features, or refuse."),
 ]
+ConfigFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="TOML file of settings, which options override. See 'init'.")
+]
+MethodSettings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
+]
+Extractor = Annotated[str | None, typer.Option(help="Short for --set extractor=NAME.", metavar="NAME")]
 Engine = Annotated[
     str | None, typer.Option(help="Where tasks run: local, dask or ray; by default in processes of this machine.")
 ]
