@@ -113,7 +113,7 @@ def _parameter(one: Option, how: dict[str, Any]) -> Parameter:
     default = one.default
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
     kind = how.get("type") or _plain_type(one.field.annotation)
-    text = sentence(one.field.description)
+    text = how.get("help") or sentence(one.field.description)
     annotation: Any
     if how.get("argument"):
         annotation = Annotated[str | None, typer.Argument(metavar=one.name.upper(), help=text, show_default=False)]

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from multidomain.tuning.tune import Progress, Study
 
 _OPTIONS = [one for one in train_options() if one.path[0] != "auto"]
+_SHOW = SHOW | {
+    "output": {"names": ["--output", "-o"], "help": "Folder of the study."},
+    "method": {"help": "See 'multidomain methods', or FILE.py:Class."},
+}
 
 
-@with_options(_OPTIONS, SHOW)
+@with_options(_OPTIONS, _SHOW)
 def tune_command(
     given: Mapping[tuple[str, ...], Any],
     config: ConfigFile = None,
@@ -57,8 +61,8 @@ def tune_command(
 ) -> None:
     """Search for settings of a method with a better dev score, and write them to a file for 'multidomain train'.
 
-    The first trial has the settings as they are without a search. Test data is not read. The same command goes on with
-    a study that was stopped.
+    The first trial has the settings without a search. Test data decides nothing. The same command goes on with a study
+    that was stopped.
     """
     from multidomain.engines.base import ENGINES
     from multidomain.tuning.folder import StudyFolder

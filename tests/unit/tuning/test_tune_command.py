@@ -13,14 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from studies import Here, small_study, write_reviews
 
 from multidomain.report.study_plot import plot_trials
 from multidomain.tuning.folder import StudyFolder
 from multidomain.tuning.trial import TrialRecord
-
-sys.path.append(str(Path(__file__).parents[1] / "tuning"))
-from studies import Here, small_study, write_reviews
-
 from multidomain.tuning.tune import tune
 
 Run = Callable[..., tuple[int, str, str]]
