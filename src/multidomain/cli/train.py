@@ -14,7 +14,7 @@ from multidomain.cli.console import err, out, print_notes
 from multidomain.cli.options import ConfigFile, Extractor, MethodSettings, with_options
 from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted
-from multidomain.runs.config import TrainConfig, merged, read_config, train_options
+from multidomain.runs.config import TrainConfig, merged, nested, read_config, train_options
 from multidomain.stages import reported_to
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def parsed_config(
 ) -> TrainConfig:
     """Return the config that options and a file give."""
     of_method = assignments([*(settings or []), *([f"extractor={extractor}"] if extractor else [])])
-    values = _nested(given) | ({"settings": of_method} if of_method else {})
+    values = nested(given) | ({"settings": of_method} if of_method else {})
     return TrainConfig.parse_all(merged(read_config(file) if file else {}, values))
 
 
@@ -169,17 +169,6 @@ def _show_outcome(outcome: TrainOutcome, plan: Plan) -> None:
     out.print(f"next: multidomain report {folder}    # an HTML report", soft_wrap=True)
     out.print(f"      multidomain predict {folder} FILE.csv -o predicted.csv", soft_wrap=True)
     out.print(f"      multidomain serve {folder}", soft_wrap=True)
-
-
-def _nested(given: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """Nest values by section, as in TOML."""
-    nested: dict[str, Any] = {}
-    for path, value in given.items():
-        place = nested
-        for section in path[:-1]:
-            place = place.setdefault(section, {})
-        place[path[-1]] = value
-    return nested
 
 
 def assignments(pairs: Sequence[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from multidomain.cli.options import Address, ConfigFile, Engine, Extractor, Meth
 from multidomain.cli.signals import stop_hint
 from multidomain.cli.train import SHOW, parsed_config, read_plan
 from multidomain.errors import ConfigError, Note, counted
+from multidomain.files import whole_file
 from multidomain.runs.config import train_options
 
 if TYPE_CHECKING:
@@ -126,10 +127,13 @@ def _show_study(folder: StudyFolder) -> None:
     for line in _comparison(records, asked.metric):
         out.print(line, soft_wrap=True)
     try:
-        (folder.path / PLOT).write_bytes(plot_trials(records, asked))
-        out.print(f"plot: {folder.path / PLOT}", soft_wrap=True)
+        plot = plot_trials(records, asked)
     except ConfigError as error:
         print_notes([Note(error.message, error.hint)])
+    else:
+        with whole_file(folder.path / PLOT) as temporary:
+            temporary.write_bytes(plot)
+        out.print(f"plot: {folder.path / PLOT}", soft_wrap=True)
     if (folder.path / BEST).exists():
         out.print(f"next: multidomain train --config {folder.path / BEST}", soft_wrap=True)
 

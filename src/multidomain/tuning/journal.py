@@ -40,7 +40,7 @@ class Journal:
             self._storage = JournalStorage(JournalFileBackend(str(path), lock_obj=_LockedFolder()))
             studies = self._storage.get_all_studies()
             self._study = studies[0]._study_id if studies else self._new_study()
-        except (ValueError, KeyError, AssertionError) as error:
+        except (ValueError, KeyError, TypeError, AssertionError) as error:
             raise ModelError(
                 f"{path} is damaged ({error}).", "Restore it, or start the study anew with {overwrite}."
             ) from None

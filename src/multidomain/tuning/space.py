@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from multidomain.errors import ConfigError, did_you_mean
-from multidomain.runs.config import Option, TrainConfig, merged, train_options
+from multidomain.runs.config import Option, TrainConfig, merged, nested, train_options
 from multidomain.settings import Searched
 
 _SECTIONS = ("training", "features")  # whose settings can be searched besides those of the method
@@ -84,9 +84,7 @@ def search_space(config: TrainConfig, given: Sequence[str]) -> list[Dimension]:
 def configured(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
     """Return a config with the values of some searched settings."""
     known = _searchable(config)
-    for name, value in values.items():
-        config = _with_value(config, known[name].path, value)
-    return config
+    return _with_values(config, {known[name].path: value for name, value in values.items()})
 
 
 def combinations(space: Sequence[Dimension]) -> float:
@@ -163,16 +161,14 @@ def _is_number(value: Any) -> bool:
 def _typed(config: TrainConfig, path: tuple[str, ...], text: str) -> Any:
     """Return a value as the setting has it, or say what is wrong with it."""
     try:
-        return _value(_with_value(config, path, text.strip()), path)
+        return _value(_with_values(config, {path: text.strip()}), path)
     except ConfigError as error:
         lines = [line.removeprefix("  - ").removeprefix(f"'{path[-1]}': ") for line in str(error).splitlines()]
         raise ConfigError(" ".join(lines[1:] or lines)) from None
 
 
-def _with_value(config: TrainConfig, path: tuple[str, ...], value: Any) -> TrainConfig:
-    for part in reversed(path):
-        value = {part: value}
-    return TrainConfig.parse_all(merged(config.model_dump(exclude_unset=True), value))
+def _with_values(config: TrainConfig, values: Mapping[tuple[str, ...], Any]) -> TrainConfig:
+    return TrainConfig.parse_all(merged(config.model_dump(exclude_unset=True), nested(values)))
 
 
 def _value(config: TrainConfig, path: tuple[str, ...]) -> Any:

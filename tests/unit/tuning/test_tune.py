@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies import Here, small_study
+from studies import NETWORK, Here, small_study
 
-from multidomain.errors import ConfigError, ModelError, WorkerError
+from multidomain.errors import ConfigError, ModelError, TrainingError, WorkerError
 from multidomain.experiments.records import code_hash
 from multidomain.runs.config import TrainConfig
 from multidomain.runs.train import plan_run, train
@@ -157,6 +157,14 @@ def test_training_that_diverges_is_a_failed_trial(tmp_path: Path) -> None:
     assert all(one.score is None and one.error.startswith("Training has diverged: ") for one in failed)
     assert len(records(study)) == 4, "there are no more combinations"
     assert "Training has diverged" in (study.folder.path / TRIALS).read_text()
+
+
+def test_a_study_without_any_completed_trial_says_why(tmp_path: Path) -> None:
+    network = NETWORK["settings"] | {"lr": 1e30}
+    study = small_study(tmp_path / "study", ["lr=1e30,1e31"], 2, settings=network)
+    with pytest.raises(TrainingError, match=r"^No trial was completed. The first one: Training has diverged"):
+        tune(study, engine=Here())
+    assert [one.state for one in records(study)] == ["failed", "failed"]
 
 
 def test_a_worker_that_is_killed_each_time_is_a_failed_trial(tmp_path: Path) -> None:
