@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, get_args
 
@@ -33,6 +33,21 @@ class Searched:
 def listed(value: Any) -> Any:
     """Turn ``"100,50"`` into ``["100", "50"]``, for list settings from the command line."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nested settings with their full names.
+
+    Examples
+    --------
+    >>> list(flat({"seed": 0, "training": {"patience": 5}}))
+    [('seed', 0), ('training.patience', 5)]
+    """
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 class Settings(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from multidomain.metrics import METRIC_NAMES
 from multidomain.model.storage import is_model_folder
 from multidomain.runs.config import TrainConfig
 from multidomain.saved import read_json
+from multidomain.settings import flat
 from multidomain.tuning.space import configured
 from multidomain.tuning.trial import TrialRecord
 
@@ -78,7 +79,7 @@ class Asked:
             "pruning": self.prune,
             "smoke": self.smoke,
         }
-        return dict(_flat(about))
+        return dict(flat(about))
 
 
 class StudyFolder:
@@ -182,14 +183,6 @@ def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
     """Return the trial with the best dev score among those that were not stopped; the first of equal ones."""
     complete = [one for one in records if one.state == "complete"]
     return max(complete, key=lambda one: one.score or 0.0, default=None)
-
-
-def _flat(values: Mapping[str, Any], outer: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{outer}{name}.")
-        else:
-            yield f"{outer}{name}", value
 
 
 _OTHER = "Repeat its command, choose another folder, or start anew with {overwrite}."
