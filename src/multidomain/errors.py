@@ -164,7 +164,14 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     return f"{question} Valid: {quoted(names)}."
 
 
-EXTRA_OF = {"torch": "networks", "onnx": "onnx", "ray": "ray", "dask": "dask", "distributed": "dask"}
+EXTRA_OF = {
+    "torch": "networks",
+    "onnx": "onnx",
+    "ray": "ray",
+    "dask": "dask",
+    "distributed": "dask",
+    "optuna": "tune",
+}
 """Packages that are not always installed, and the extras that bring them."""
 
 

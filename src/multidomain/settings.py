@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -10,9 +11,43 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from multidomain.errors import ConfigError, did_you_mean
 
 
+@dataclass(frozen=True)
+class Searched:
+    """Metadata of a setting: the values among which `multidomain tune` searches by default.
+
+    Attributes
+    ----------
+    values
+        ``LOW..HIGH``, ``LOW..HIGH:log`` or ``A,B,C``.
+
+    Examples
+    --------
+    >>> from typing import Annotated
+    >>> class Example(Settings):
+    ...     lr: Annotated[float, Searched("1e-5..1e-2:log")] = 1e-4
+    """
+
+    values: str
+
+
 def listed(value: Any) -> Any:
     """Turn ``"100,50"`` into ``["100", "50"]``, for list settings from the command line."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nested settings with their full names.
+
+    Examples
+    --------
+    >>> list(flat({"seed": 0, "training": {"patience": 5}}))
+    [('seed', 0), ('training.patience', 5)]
+    """
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 class Settings(BaseModel):

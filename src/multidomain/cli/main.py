@@ -24,6 +24,7 @@ from multidomain.cli.reproduce import reproduce_command
 from multidomain.cli.serve import serve_command
 from multidomain.cli.signals import Stopped, exit_on_signals, print_stopped
 from multidomain.cli.train import train_command
+from multidomain.cli.tune import tune_command
 from multidomain.cli.vectors import vectors_command
 from multidomain.errors import MultidomainError
 from multidomain.version import __version__
@@ -39,6 +40,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {  # in the order in which they are 
     "inspect": inspect_command,
     "init": init_command,
     "train": train_command,
+    "tune": tune_command,
     "evaluate": evaluate_command,
     "report": report_command,
     "explain": explain_command,

@@ -47,6 +47,13 @@ Unknown = Annotated[
     UnknownDomain,
     typer.Option(help="Domain not in training: predict from the shared features, or refuse."),
 ]
+ConfigFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="TOML file of settings, which options override. See 'init'.")
+]
+MethodSettings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
+]
+Extractor = Annotated[str | None, typer.Option(help="Short for --set extractor=NAME.", metavar="NAME")]
 Engine = Annotated[
     str | None, typer.Option(help="Where tasks run: local, dask or ray; by default in processes of this machine.")
 ]
@@ -106,7 +113,7 @@ def _parameter(one: Option, how: dict[str, Any]) -> Parameter:
     default = one.default
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
     kind = how.get("type") or _plain_type(one.field.annotation)
-    text = sentence(one.field.description)
+    text = how.get("help") or sentence(one.field.description)
     annotation: Any
     if how.get("argument"):
         annotation = Annotated[str | None, typer.Argument(metavar=one.name.upper(), help=text, show_default=False)]

@@ -15,6 +15,8 @@ from multidomain.experiments.recipes import rows_of
 from multidomain.methods.registry import MethodEntry, installed_methods
 from multidomain.model.model import Model
 from multidomain.runs.unlabelled import UnlabelledDomain
+from multidomain.tuning.folder import best_of
+from multidomain.tuning.trial import TrialRecord, shown_value
 
 _MOST_NAMES = 50
 _MOST_VERDICTS = 16
@@ -148,3 +150,23 @@ def method_facts(entry: MethodEntry) -> dict[str, Any]:
         "words": entry.vocabulary or "not needed",
         "settings": entry.settings({}).model_dump(mode="json"),
     }
+
+
+def trials_table(records: Sequence[TrialRecord], names: Sequence[str], metric: str, title: str) -> Table:
+    """The trials of a study by number, with the best one in bold."""
+    table = Table("trial", "state", title=title, title_justify="left")
+    for heading in (f"dev {metric}", *names, "epochs", "time"):
+        table.add_column(heading, justify="right")
+    best = best_of(records)
+    for one in records:
+        values = [shown_value(one.values[name]) if name in one.values else "default" for name in names]
+        table.add_row(
+            str(one.number),
+            one.state,
+            _percent(one.score),
+            *values,
+            str(len(one.dev_scores) or ""),
+            f"{one.seconds:.0f} s",
+            style="bold" if one is best else None,
+        )
+    return table

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multidomain.cli.console import err, out, print_notes
-from multidomain.cli.options import with_options
+from multidomain.cli.options import ConfigFile, Extractor, MethodSettings, with_options
 from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted
-from multidomain.runs.config import TrainConfig, merged, read_config, train_options
+from multidomain.runs.config import TrainConfig, merged, nested, read_config, train_options
 from multidomain.stages import reported_to
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multidomain.runs.train import Plan, TrainOutcome
     from multidomain.training.callbacks import Callback
 
-_SHOW: dict[str, dict[str, Any]] = {
+SHOW: dict[str, dict[str, Any]] = {
     "data": {"argument": True},
     "output": {"names": ["--output", "-o"]},
     "unlabelled": {"metavar": "DOMAIN"},
@@ -34,16 +34,12 @@ _SHOW: dict[str, dict[str, Any]] = {
 }
 
 
-@with_options(train_options(), _SHOW)
+@with_options(train_options(), SHOW)
 def train_command(
     given: Mapping[tuple[str, ...], Any],
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML file of settings, which options override. See 'init'.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
-    ] = None,
-    extractor: Annotated[str | None, typer.Option(help="Short for --set extractor=NAME.", metavar="NAME")] = None,
+    config: ConfigFile = None,
+    settings: MethodSettings = None,
+    extractor: Extractor = None,
     tensorboard: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write curves for TensorBoard too.")
     ] = None,
@@ -54,18 +50,10 @@ def train_command(
     smoke: Annotated[bool, typer.Option("--smoke", help="One epoch on a few rows, to check that it works.")] = False,
 ) -> None:
     """Train a model, score it in each domain, and save it in a folder."""
-    from multidomain.runs.train import plan_run, train
+    from multidomain.runs.train import train
     from multidomain.training.progress import progress_on
 
-    of_method = assignments([*(settings or []), *([f"extractor={extractor}"] if extractor else [])])
-    values = _nested(given) | ({"settings": of_method} if of_method else {})
-    parsed = TrainConfig.parse_all(merged(read_config(config) if config else {}, values))
-    reading = progress_on(err)
-    try:
-        with reported_to(reading.on_prepare):
-            plan = plan_run(parsed, smoke=smoke)
-    finally:
-        reading.on_train_end()
+    plan = read_plan(parsed_config(given, config, settings, extractor), smoke=smoke)
     _show_plan(plan)
     if dry_run:
         print_notes(plan.check(resume=resume, overwrite=overwrite))
@@ -83,6 +71,28 @@ def train_command(
             on_choice=_show_choice,
         )
     _show_outcome(outcome, plan)
+
+
+def parsed_config(
+    given: Mapping[tuple[str, ...], Any], file: Path | None, settings: Sequence[str] | None, extractor: str | None
+) -> TrainConfig:
+    """Return the config that options and a file give."""
+    of_method = assignments([*(settings or []), *([f"extractor={extractor}"] if extractor else [])])
+    values = nested(given) | ({"settings": of_method} if of_method else {})
+    return TrainConfig.parse_all(merged(read_config(file) if file else {}, values))
+
+
+def read_plan(config: TrainConfig, *, smoke: bool) -> Plan:
+    """Read and split the data, and show the progress if it takes long."""
+    from multidomain.runs.train import plan_run
+    from multidomain.training.progress import progress_on
+
+    reading = progress_on(err)
+    try:
+        with reported_to(reading.on_prepare):
+            return plan_run(config, smoke=smoke)
+    finally:
+        reading.on_train_end()
 
 
 def _resuming(arguments: Sequence[str]) -> str:
@@ -159,17 +169,6 @@ def _show_outcome(outcome: TrainOutcome, plan: Plan) -> None:
     out.print(f"next: multidomain report {folder}    # an HTML report", soft_wrap=True)
     out.print(f"      multidomain predict {folder} FILE.csv -o predicted.csv", soft_wrap=True)
     out.print(f"      multidomain serve {folder}", soft_wrap=True)
-
-
-def _nested(given: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """Nest values by section, as in TOML."""
-    nested: dict[str, Any] = {}
-    for path, value in given.items():
-        place = nested
-        for section in path[:-1]:
-            place = place.setdefault(section, {})
-        place[path[-1]] = value
-    return nested
 
 
 def assignments(pairs: Sequence[str]) -> dict[str, Any]:

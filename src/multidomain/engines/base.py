@@ -51,16 +51,21 @@ class Engine(ABC):
         """Cancel what is still running."""
 
     @abstractmethod
-    def map(self, function: Callable[[Task], Any], tasks: Iterable[Task]) -> Iterator[Outcome[Task]]:
+    def map(
+        self, function: Callable[[Task], Any], tasks: Iterable[Task], *, ahead: int = AHEAD
+    ) -> Iterator[Outcome[Task]]:
         """Yield the outcome of each task as it ends.
 
-        A task is begun again if its worker dies. At most `AHEAD` tasks are submitted for each worker, so that any
+        A task is begun again if its worker dies. At most `ahead` tasks are submitted for each worker, so that any
         number of tasks takes constant memory.
 
         Parameters
         ----------
         function
             Function of a module, or a `functools.partial` of one; it and the tasks must be picklable.
+        ahead
+            Tasks submitted for each worker. With 1 none waits for a worker, so that each can be made from the outcomes
+            of all tasks that have ended before it begins.
         """
 
 

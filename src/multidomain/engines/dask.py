@@ -43,14 +43,16 @@ class DaskEngine(Engine):
         if self._cluster is not None:
             self._cluster.close()
 
-    def map(self, function: Callable[[Task], Any], tasks: Iterable[Task]) -> Iterator[Outcome[Task]]:
+    def map(
+        self, function: Callable[[Task], Any], tasks: Iterable[Task], *, ahead: int = AHEAD
+    ) -> Iterator[Outcome[Task]]:
         """Yield the outcome of each task as it ends; see `Engine.map`.
 
         If a worker dies, Dask holds that against all tasks that it had been given. So those then run one at a time,
         until each has ended or killed its worker often enough.
         """
         waiting, running, suspects = iter(tasks), self._running, deque[Task]()
-        most = AHEAD * (self.workers or sum(self._client.nthreads().values()) or 1)
+        most = ahead * (self.workers or sum(self._client.nthreads().values()) or 1)
         ended = as_completed()
         while True:
             if not suspects:

@@ -36,7 +36,9 @@ class LocalEngine(Engine):
     def __exit__(self, *exception: object) -> None:
         self._stop()
 
-    def map(self, function: Callable[[Task], Any], tasks: Iterable[Task]) -> Iterator[Outcome[Task]]:
+    def map(
+        self, function: Callable[[Task], Any], tasks: Iterable[Task], *, ahead: int = AHEAD
+    ) -> Iterator[Outcome[Task]]:
         """Yield the outcome of each task as it ends; see `Engine.map`.
 
         If a worker dies, the pool goes with it, and which task it had is not known. So the tasks that were under way
@@ -48,7 +50,7 @@ class LocalEngine(Engine):
             try:
                 while suspects:
                     yield self._alone(function, suspects)
-                for task in islice(waiting, AHEAD * self.workers - len(running)):
+                for task in islice(waiting, ahead * self.workers - len(running)):
                     suspects.append((task, 0))
                     running[self._submitted(function, task)] = task
                     suspects.clear()

@@ -53,12 +53,14 @@ class RayEngine(Engine):
             ray.cancel(reference, force=True)
         ray.shutdown()
 
-    def map(self, function: Callable[[Task], Any], tasks: Iterable[Task]) -> Iterator[Outcome[Task]]:
+    def map(
+        self, function: Callable[[Task], Any], tasks: Iterable[Task], *, ahead: int = AHEAD
+    ) -> Iterator[Outcome[Task]]:
         """Yield the outcome of each task as it ends; see `Engine.map`."""
         remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(lambda task: function(task))
         waiting, running = iter(tasks), self._running
         while True:
-            most = AHEAD * (self.workers or int(ray.cluster_resources().get("CPU", 1)))
+            most = ahead * (self.workers or int(ray.cluster_resources().get("CPU", 1)))
             for task in islice(waiting, most - len(running)):
                 running[remote.remote(task)] = task
             if not running:

@@ -113,3 +113,12 @@ def code_hash() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def check_code(of_driver: str) -> None:
+    """Refuse to work for a driver of other code, since the results would not be comparable."""
+    if code_hash() != of_driver:
+        raise ConfigError(
+            "A worker has other code of this package than the process that keeps the results.",
+            "Install the same version on all machines.",
+        )

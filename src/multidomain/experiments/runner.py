@@ -19,10 +19,18 @@ from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
 from multidomain.engines.base import Engine
 from multidomain.engines.local import LocalEngine
-from multidomain.errors import ConfigError
 from multidomain.experiments.protocols import SplitSpec
 from multidomain.experiments.recipes import Recipe, Row, load_recipe, table_name
-from multidomain.experiments.records import Record, append_record, code_hash, is_of, pack, read_records, records_file
+from multidomain.experiments.records import (
+    Record,
+    append_record,
+    check_code,
+    code_hash,
+    is_of,
+    pack,
+    read_records,
+    records_file,
+)
 from multidomain.features.base import Documents
 from multidomain.files import alone
 from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1, rows_of_each
@@ -181,11 +189,7 @@ def _run_all(
 
 def _execute(code: str, work: Path, run: Run) -> Record:
     """Execute a run in a worker, if that has the code of the driver."""
-    if code_hash() != code:
-        raise ConfigError(
-            "A worker has other code of this package than the process that writes the records.",
-            "Install the same version on all machines.",
-        )
+    check_code(code)
     use_threads(1)
     return execute(run, work)
 

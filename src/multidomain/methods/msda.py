@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -16,7 +17,7 @@ from multidomain.methods.history import History
 from multidomain.methods.registry import register
 from multidomain.methods.selection import dev_rows, dev_score, fit_best
 from multidomain.metrics import two_class_scores
-from multidomain.settings import Settings
+from multidomain.settings import Searched, Settings
 
 _BLOCK = 1024  # rows that are dense at a time
 _C_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -25,8 +26,10 @@ _C_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 class MSDASettings(Settings):
     """Settings; `C` of None is chosen on the dev set."""
 
-    layers: int = Field(5, ge=1, description="number of layers")
-    noise: float = Field(0.5, gt=0, lt=1, description="probability that noise drops a feature")
+    layers: Annotated[int, Searched("1..7")] = Field(5, ge=1, description="number of layers")
+    noise: Annotated[float, Searched("0.3..0.9")] = Field(
+        0.5, gt=0, lt=1, description="probability that noise drops a feature"
+    )
     ridge: float = Field(1e-5, gt=0, description="regularisation of a layer")
     C: float | None = Field(None, gt=0, description="weight of the loss; by default chosen on the dev set")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,7 +19,7 @@ from multidomain.methods.linear_form import LinearForm
 from multidomain.methods.pruning import narrowed
 from multidomain.methods.registry import MethodEntry, method_entry, register
 from multidomain.methods.task import Task
-from multidomain.settings import Settings
+from multidomain.settings import Searched, Settings
 
 
 class SelfTrainingSettings(Settings):
@@ -28,8 +28,12 @@ class SelfTrainingSettings(Settings):
     base: str = Field("fa-lr", description="method that learns")
     base_settings: dict[str, Any] = Field(default_factory=dict, description="settings of that method")
     rounds: int = Field(3, ge=1, description="rounds of self-training")
-    share: float = Field(0.5, gt=0, le=1, description="fraction of pseudo-labels used in the last round")
-    weight: float = Field(0.5, gt=0, description="weight of a pseudo-label beside a label")
+    share: Annotated[float, Searched("0.1..1")] = Field(
+        0.5, gt=0, le=1, description="fraction of pseudo-labels used in the last round"
+    )
+    weight: Annotated[float, Searched("0.1..1")] = Field(
+        0.5, gt=0, description="weight of a pseudo-label beside a label"
+    )
 
     @model_validator(mode="after")
     def _base_can_be_had(self) -> Self:

@@ -224,6 +224,17 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return both
 
 
+def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Nest values by section, as in TOML."""
+    sections: dict[str, Any] = {}
+    for path, value in values.items():
+        place = sections
+        for section in path[:-1]:
+            place = place.setdefault(section, {})
+        place[path[-1]] = value
+    return sections
+
+
 def template(data: str, output: str, method: str) -> str:
     """Return a commented TOML file for training a method on some data, with all defaults."""
     lines = [

@@ -11,6 +11,7 @@ from typing import Any
 
 from multidomain.errors import ConfigError, Note, warn
 from multidomain.methods.history import Epoch
+from multidomain.settings import flat
 from multidomain.training.callbacks import Callback
 
 _NOT_IN_NAMES = re.compile(r"[^\w\-. :/]", re.ASCII)  # of MLflow
@@ -30,7 +31,7 @@ class TensorBoard(Callback):
 
     def on_run_begin(self, run: Mapping[str, Any]) -> None:
         self._score = _name_of_score(run)
-        lines = [f"| {name} | {value} |" for name, value in _flat(run)]
+        lines = [f"| {name} | {value} |" for name, value in flat(run)]
         self._writer.add_text("run", "\n".join(["| setting | value |", "|---|---|", *lines]))
 
     def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
@@ -92,7 +93,7 @@ class MLflow(Callback):
 
     def on_run_begin(self, run: Mapping[str, Any]) -> None:
         self._score = _name_of_score(run)
-        for name, value in _flat(run):
+        for name, value in flat(run):
             self._tell("log_param", _NOT_IN_NAMES.sub("_", name), value)
 
     def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
@@ -137,11 +138,3 @@ def _name_of_score(run: Mapping[str, Any]) -> str:
     """Return the name of what candidates are compared by."""
     metric = run.get("settings", {}).get("objective", {}).get("metric", "accuracy")
     return "dev/accuracy" if metric == "accuracy" else "dev/score"
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -19,6 +19,7 @@ from multidomain.nn.reversal import reverse_gradient
 from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.domain import NLL
 from multidomain.objectives.label import J_C
+from multidomain.settings import Searched
 
 _PAPER = "Liu, Qiu and Huang 2017, Adversarial Multi-task Learning for Text Classification"
 
@@ -29,9 +30,11 @@ class ASPMTLSettings(ExtractorSettings):
     category: Literal["shared", "shared-private"] = Field("shared-private", description="which features there are")
     shared_size: int = Field(128, ge=1, description="number of shared features")
     private_size: int = Field(64, ge=1, description="number of private features")
-    lam: float = Field(0.05, ge=0, description="weight of the adversary")
-    gamma: float = Field(0.01, ge=0, description="weight of the orthogonality penalty")
-    lr: float = Field(1e-3, gt=0, description="learning rate")
+    lam: Annotated[float, Searched("0.001..1:log")] = Field(0.05, ge=0, description="weight of the adversary")
+    gamma: Annotated[float, Searched("0.001..1:log")] = Field(
+        0.01, ge=0, description="weight of the orthogonality penalty"
+    )
+    lr: Annotated[float, Searched("1e-5..1e-2:log")] = Field(1e-3, gt=0, description="learning rate")
 
 
 @register(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -11,12 +11,13 @@ from torch import Tensor
 from multidomain.methods.adversarial.man import MAN, MANSettings
 from multidomain.methods.registry import register
 from multidomain.nn.sparse import SparseBatch
+from multidomain.settings import Searched
 
 
 class CANSettings(MANSettings):
     """As for MAN, and how D reads the class predictions."""
 
-    lam: float = Field(0.1, ge=0, description="weight of the adversary")
+    lam: Annotated[float, Searched("0.001..1:log")] = Field(0.1, ge=0, description="weight of the adversary")
     conditioning: Literal["concat", "product"] = Field(
         "concat", description="D reads features and class probabilities side by side (concat), or their outer product"
     )

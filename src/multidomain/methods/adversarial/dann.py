@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -20,14 +21,15 @@ from multidomain.methods.task import Task
 from multidomain.nn.reversal import reverse_gradient
 from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.label import J_C_of_domain
+from multidomain.settings import Searched
 
 
 class DANNSettings(ExtractorSettings):
     """Sizes and hyperparameters; those of layers and of `lam` are from the code of MDAN's authors."""
 
     shared_size: int = Field(100, ge=1, description="number of shared features")
-    lam: float = Field(0.01, ge=0, description="weight of the adversary")
-    lr: float = Field(1e-4, gt=0, description="learning rate")
+    lam: Annotated[float, Searched("0.001..1:log")] = Field(0.01, ge=0, description="weight of the adversary")
+    lr: Annotated[float, Searched("1e-5..1e-2:log")] = Field(1e-4, gt=0, description="learning rate")
 
 
 class SourcesAndTarget(NetworkMethod):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -27,6 +27,7 @@ from multidomain.nn.norm import Norm
 from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.domain import OBJECTIVES
 from multidomain.objectives.label import J_C
+from multidomain.settings import Searched
 
 _PAPER = "Chen and Cardie 2018, Multinomial Adversarial Networks for Multi-Domain Text Classification"
 _NO_ADVERSARY: dict[str, Any] = {"paper": _PAPER, "unused": ("D_norm", "lam", "lam_epochs", "k", "warm_up")}
@@ -49,10 +50,10 @@ class MANSettings(ExtractorSettings):
         "all-domains", description="rows that C and D normalise together: all-domains, per-domain or none"
     )
     D_norm: Norm | None = Field(None, description="the same for D; by default as 'norm'")
-    lam: float = Field(0.05, ge=0, description="weight of the adversary")
+    lam: Annotated[float, Searched("0.001..1:log")] = Field(0.05, ge=0, description="weight of the adversary")
     lam_epochs: int = Field(0, ge=0, description="epochs over which the weight grows from 0; 0: constant")
     k: int = Field(5, ge=1, description="steps of D per step of the rest")
-    lr: float = Field(1e-4, gt=0, description="learning rate")
+    lr: Annotated[float, Searched("1e-5..1e-2:log")] = Field(1e-4, gt=0, description="learning rate")
     warm_up: bool = Field(False, description="more steps of D at the start of training and of each epoch")
     class_priors: ClassPriors | None = Field(
         None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -11,6 +11,7 @@ from torch import Tensor
 from multidomain.methods.adversarial.dann import DANNSettings, SourcesAndTarget
 from multidomain.methods.registry import register
 from multidomain.methods.task import Task
+from multidomain.settings import Searched
 
 _PAPER = "Zhao et al. 2018, Adversarial Multiple Source Domain Adaptation"
 
@@ -19,7 +20,7 @@ class MDANSettings(DANNSettings):
     """As for DANN, and how the sources are combined."""
 
     combine: Literal["max", "softmax"] = Field("softmax", description="how the losses of the sources are combined")
-    gamma: float = Field(10.0, gt=0, description="sharpness of the soft maximum")
+    gamma: Annotated[float, Searched("1..100:log")] = Field(10.0, gt=0, description="sharpness of the soft maximum")
 
 
 @register(

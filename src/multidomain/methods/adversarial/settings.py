@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from multidomain.errors import quoted
 from multidomain.methods.base import Requirements
 from multidomain.nn.extractors.base import EXTRACTORS, Extractor, ExtractorEntry
-from multidomain.settings import Settings, listed
+from multidomain.settings import Searched, Settings, listed
 
 Widths = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(listed)]
 
@@ -29,7 +29,7 @@ class ExtractorSettings(Settings):
     state: int = Field(128, ge=1, description="width of the state of lstm")
     dimension: int = Field(100, ge=1, description="length of word vectors")
     tune_vectors: bool = Field(True, description="fine-tune word vectors")
-    dropout: float = Field(0.4, ge=0, lt=1, description="dropout probability")
+    dropout: Annotated[float, Searched("0..0.7")] = Field(0.4, ge=0, lt=1, description="dropout probability")
 
     @field_validator("extractor")
     @classmethod

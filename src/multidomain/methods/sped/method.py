@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -28,7 +28,7 @@ from multidomain.methods.sped.pseudo_labels import pseudo_labels
 from multidomain.methods.sped.views import MOST_DENOISED, TwoViews, not_denoised
 from multidomain.methods.sped.weights import BothViews, Weights
 from multidomain.methods.task import Task
-from multidomain.settings import Settings
+from multidomain.settings import Searched, Settings
 from multidomain.threads import compiled_threads
 
 if TYPE_CHECKING:
@@ -43,16 +43,24 @@ _UNSCALED_ROWS = 2.0  # dev rows that scores without a temperature count for
 class SPEDSettings(Settings):
     """The parts, each of which 0 switches off; `C` of None is chosen on the dev set."""
 
-    evidence: float = Field(0.5, ge=0, le=1, description="weight of log-count ratios in the tf-idf; 0: none")
-    private: float = Field(0.5, ge=0, description="variance of private relative to shared weights; 0: none")
+    evidence: Annotated[float, Searched("0..1")] = Field(
+        0.5, ge=0, le=1, description="weight of log-count ratios in the tf-idf; 0: none"
+    )
+    private: Annotated[float, Searched("0..1")] = Field(
+        0.5, ge=0, description="variance of private relative to shared weights; 0: none"
+    )
     denoised: int = Field(500, ge=0, description="number of denoised features; 0: none")
     denoised_length: float | None = Field(
         None, ge=0, description="norm of the denoised view (words: 1); by default 0.7 or 0, chosen on the dev set"
     )
-    noise: float = Field(0.8, ge=0.01, lt=1, description="probability that noise drops a word")
+    noise: Annotated[float, Searched("0.5..0.95")] = Field(
+        0.8, ge=0.01, lt=1, description="probability that noise drops a word"
+    )
     denoised_words: int = Field(10_000, ge=1, description="number of most frequent n-grams to denoise")
     rounds: int = Field(3, ge=0, description="rounds of self-training on pseudo-labels; 0: none")
-    pseudo_label_weight: float = Field(0.5, gt=0, description="weight of a pseudo-label beside a label")
+    pseudo_label_weight: Annotated[float, Searched("0.1..1")] = Field(
+        0.5, gt=0, description="weight of a pseudo-label beside a label"
+    )
     class_priors: ClassPriors = Field(
         "estimate",
         description="class priors of domains without labels: estimate, labelled (as in the labelled rows), or given: "

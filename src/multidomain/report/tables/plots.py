@@ -47,7 +47,7 @@ def plot_table(table: TableResults, kind: str = "svg") -> bytes:
     ConfigError
         If matplotlib is not installed.
     """
-    with _matplotlib() as figure_type:
+    with styled_figures() as figure_type:
         panels, columns = table.variants, min(2, len(table.variants))
         rows = -(-len(panels) // columns)
         height = 0.24 * max(len(_lines(results)) for results in panels) + 0.7
@@ -61,7 +61,7 @@ def plot_table(table: TableResults, kind: str = "svg") -> bytes:
         figure.suptitle(f"Table {table.name.removeprefix('table')}. {table.title}", fontsize=11, x=0.01, ha="left")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-        return _content(figure, kind)
+        return figure_content(figure, kind)
 
 
 def plot_study(study: StudyResults, kind: str = "svg") -> bytes | None:
@@ -78,7 +78,7 @@ def plot_study(study: StudyResults, kind: str = "svg") -> bytes | None:
     drawn = drawn_prevalences(systems)
     if not drawn:
         return None
-    with _matplotlib() as figure_type:
+    with styled_figures() as figure_type:
         figure = figure_type(figsize=(6.2, 4.4), layout="constrained")
         axis = figure.subplots()
         axis.grid(axis="y", color=GRID, linewidth=0.6)
@@ -90,17 +90,19 @@ def plot_study(study: StudyResults, kind: str = "svg") -> bytes | None:
         axis.set_ylabel("accuracy, %")
         axis.set_title(study.title, fontsize=10, loc="left")
         figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-        return _content(figure, kind)
+        return figure_content(figure, kind)
 
 
-def _content(figure: Figure, kind: str) -> bytes:
+def figure_content(figure: Figure, kind: str) -> bytes:
+    """Return the content of a figure's file, the same for the same figure."""
     content = io.BytesIO()
     figure.savefig(content, format=kind, metadata={"Date": None, "Creator": None} if kind == "svg" else {})
     return content.getvalue()
 
 
 @contextmanager
-def _matplotlib() -> Iterator[Any]:
+def styled_figures() -> Iterator[Any]:
+    """Yield the type of figures, with our style; raise a `ConfigError` if matplotlib is not installed."""
     try:
         import matplotlib
         from matplotlib.figure import Figure

@@ -1,0 +1,1 @@
+"""Search over the settings of a method, on the dev set."""
