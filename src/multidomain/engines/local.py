@@ -14,11 +14,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing import resource_tracker
 from typing import Any
 
 from multidomain.engines.base import AHEAD, ATTEMPTS, Engine, Outcome, Task, register, worker_died
 from multidomain.errors import ConfigError
 from multidomain.threads import use_threads
+
+_STOP_SECONDS = 10
 
 
 @register("local")
@@ -100,11 +103,14 @@ class LocalEngine(Engine):
         """End the workers, whatever they do."""
         if self._pool is None:
             return
-        workers = list((self._pool._processes or {}).values())
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = None
+        pool, self._pool = self._pool, None
+        workers = list((pool._processes or {}).values())
+        manager: Any = pool._executor_manager_thread
+        pool.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
             worker.terminate()
+        if manager is not None:
+            manager.join(_STOP_SECONDS)  # as it ends it closes a pipe, which Python writes to at exit
 
 
 def start_worker(parent: int) -> None:
@@ -124,6 +130,8 @@ def start_worker(parent: int) -> None:
 @contextmanager
 def without_ctrl_c() -> Iterator[None]:
     """Hold Ctrl-C back, here and in processes that are started, until these have a handler of their own."""
+    if sys.platform != "win32":
+        resource_tracker.ensure_running()  # otherwise it starts with the first process, and then lets signals through
     _mask_ctrl_c(signal.SIG_BLOCK)
     try:
         yield

@@ -135,8 +135,8 @@ def scores_to_beat(curves: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
     Examples
     --------
-    >>> scores_to_beat([[0.5, 0.8], [0.6, 0.5], [0.7], [0.5, 0.6]])
-    (0.55, 0.65)
+    >>> scores_to_beat([[0.5, 0.875], [0.625, 0.5], [0.75], [0.5, 0.625]])
+    (0.5625, 0.6875)
     """
     longest = max(map(len, curves), default=0)
     if len(curves) < _FEWEST_CURVES or not longest:

@@ -6,23 +6,24 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import test_runner
 from small_corpora import SCORED, rows, small, small_amazon, splits
-from test_runner import AMAZON_HASH, run_of
+from test_runner import Pretended, run_of
 
 from multidomain.cli import main as cli
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
-from multidomain.experiments import runner
+from multidomain.engines.base import Engine, Outcome
+from multidomain.engines.local import LocalEngine
 from multidomain.experiments.protocols import PROTOCOLS
 from multidomain.experiments.records import is_of, new_split_seeds, read_records, records_file
 from multidomain.experiments.runner import Run, execute, reproduce
@@ -156,11 +157,11 @@ def test_new_splits_of_fdu_mtl(fdu_mtl: Corpus, seed: int) -> None:
     assert set(classes(corpus, split.test).values()) == {200}
 
 
-class InThisProcess(ThreadPoolExecutor):
+def in_this_process(
+    engine: Engine, function: Callable[[Run], Any], tasks: Iterable[Run], *, ahead: int = 1
+) -> Iterator[Outcome[Run]]:
     """In place of worker processes."""
-
-    def __init__(self, jobs: int, **_: object) -> None:
-        super().__init__(jobs)
+    return (Outcome(task, function(task)) for task in tasks)
 
 
 @pytest.mark.benchmark_data
@@ -173,7 +174,7 @@ def test_the_command_on_a_few_rows(
     table: str,
 ) -> None:
     if table != "table1":  # one with a worker process is enough
-        monkeypatch.setattr(runner, "ProcessPoolExecutor", InThisProcess)
+        monkeypatch.setattr(LocalEngine, "map", in_this_process)
     command = ["multidomain", "reproduce", table, "--smoke", "--results", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", [*command, "--split-seed", "3", "--only", "shared-private/fa-svm"])
     file = tmp_path / "smoke" / f"{table}-split3.jsonl"
@@ -202,21 +203,14 @@ def test_a_record_of_a_new_split_is_of_no_run_on_another(tiny: None, tmp_path: P
     assert [str(run) for run in runs[:2]] == ["table1 shared/LS 1", "table1 shared/LS 1, split seed 0"]
 
 
-def test_each_split_has_a_file_of_its_own(tiny: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def submit(work: object, run: Run, folder: Path) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result({**run.identity(), "seconds": 1.0, "data": AMAZON_HASH})
-        return future
-
-    pool = MagicMock()
-    pool.return_value.__enter__.return_value.submit = submit
-    monkeypatch.setattr(runner, "ProcessPoolExecutor", pool)
+def test_each_split_has_a_file_of_its_own(tiny: None, tmp_path: Path) -> None:
+    one_seed = partial(reproduce, "table1", tmp_path, seeds=[1], engine=Pretended())
     for split_seed in (None, 12, 2):
-        assert reproduce("table1", tmp_path, only=["ls"], split_seed=split_seed) == 5
-        assert reproduce("table1", tmp_path, split_seed=split_seed) == 10
-        assert reproduce("table1", tmp_path, split_seed=split_seed) == 0
+        assert one_seed(only=["ls"], split_seed=split_seed) == 5
+        assert one_seed(split_seed=split_seed) == 5
+        assert one_seed(split_seed=split_seed) == 0
         records = read_records(records_file(tmp_path, "table1", split_seed))
-        assert {record.get("split_seed") for record in records} == {split_seed} and len(records) == 15
+        assert {record.get("split_seed") for record in records} == {split_seed} and len(records) == 10
     assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == [
         "table1-split12.jsonl",
         "table1-split2.jsonl",
