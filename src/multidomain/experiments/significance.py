@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,40 @@ class PairedTest:
         """Return the difference with its 95 % interval, by normal approximation."""
         margin = float(stats.norm.ppf(0.975)) * self.standard_error
         return Interval(self.difference, self.difference - margin, self.difference + margin)
+
+
+@dataclass(frozen=True)
+class CombinedTest:
+    """How far several systems are from their published figures, all together.
+
+    Attributes
+    ----------
+    difference, standard_error
+        Mean over the systems, in their unit, and its standard error.
+    p
+        Two-sided.
+    """
+
+    difference: float
+    standard_error: float
+    p: float
+
+
+def combined_test(differences: Sequence[float], standard_errors: Sequence[float]) -> CombinedTest:
+    """Test whether the mean of independent differences is zero, by normal approximation.
+
+    With differences ``x_i`` of standard errors ``s_i``, z is ``sum_i x_i / sqrt(sum_i s_i^2)``: a shortfall that is
+    within the error of each system is found if all of them have it.
+
+    Examples
+    --------
+    >>> round(combined_test([-0.3, -0.3, -0.3, -0.3], [0.2, 0.2, 0.2, 0.2]).p, 4)
+    0.0027
+    """
+    n = len(differences)
+    difference = sum(differences) / n
+    standard_error = math.hypot(*standard_errors) / n
+    return CombinedTest(difference, standard_error, float(2 * stats.norm.sf(abs(difference) / standard_error)))
 
 
 def published_test(averages: Sequence[float], published: float) -> float | None:

@@ -20,7 +20,7 @@ from multidomain.errors import ConfigError, DataError
 from multidomain.experiments.recipes import Recipe, Row
 from multidomain.experiments.records import Record, pack
 from multidomain.experiments.runner import Run, planned_runs
-from multidomain.experiments.significance import paired_test
+from multidomain.experiments.significance import combined_test, paired_test
 from multidomain.methods.base import Method
 from multidomain.methods.registry import METHODS, MethodEntry
 from multidomain.report.tables import results as results_module
@@ -28,6 +28,7 @@ from multidomain.report.tables.files import write_report
 from multidomain.report.tables.latex import escaped
 from multidomain.report.tables.records import Variant
 from multidomain.report.tables.results import aggregate, load_results
+from multidomain.report.tables.together import rows_together
 from multidomain.report.tables.types import SystemResult, TableResults
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
@@ -172,6 +173,24 @@ def test_within_two_combined_standard_errors():
     assert at(alone - 0.01, None) and not at(alone + 0.01, None)
     assert at(alone + 0.01, 0.5) and at(combined - 0.01, 0.5) and not at(combined + 0.01, 0.5)
     assert at(-5, None)
+
+
+def test_rows_that_fall_short_within_their_errors_are_found_together():
+    table = of_table1(table1())
+    tests = {one.kind: one for one in rows_together([table])}
+    compared = [system(table, name) for name in ("shared/MLP", SP, MAN)]  # all but FA-LR, which the paper has not
+    assert tests.keys() == {"all"} and tests["all"].rows == 3  # one MAN row alone is no kind
+    errors = np.hypot([s.se for s in compared], [s.published.se or 0 for s in compared])
+    rng = np.random.default_rng(0)
+    of_chance = rng.normal(0, errors, size=(200_000, 3)).mean(axis=1)
+    found = tests["all"].test
+    assert found.difference == pytest.approx(np.mean([s.average - s.published.average for s in compared]))
+    assert found.standard_error == pytest.approx(of_chance.std(), rel=0.01)
+
+    short = combined_test([-0.3] * 6, [0.2] * 6)
+    assert short.p == pytest.approx(np.mean(np.abs(rng.normal(0, 0.2, (400_000, 6)).mean(axis=1)) >= 0.3), abs=2e-4)
+    assert short.p < 0.001 < combined_test([-0.3], [0.2]).p
+    assert combined_test([0.3, -0.3], [0.2, 0.2]).p == 1
 
 
 def test_the_last_record_of_a_run_counts():

@@ -18,6 +18,7 @@ from multidomain.report.tables.layout import (
 from multidomain.report.tables.markdown_grid import dropped, grid_markdown, line
 from multidomain.report.tables.records import Source, TableRecords, Variant
 from multidomain.report.tables.study_markdown import studies_part
+from multidomain.report.tables.together import EXPLANATION, rows_together, together_grid
 from multidomain.report.tables.types import Pair, Results, TableResults, VariantResults
 
 VARIANT_TEXTS = {
@@ -62,6 +63,9 @@ def markdown_report(results: Results, plots: Mapping[str, str], plots_missing: s
         parts.append(f"There are no plots: {plots_missing}")
     for table in results.tables:
         parts += _table(table, plots.get(table.name))
+    together = rows_together(tables)
+    if together:
+        parts += ["## The paper's own rows together", EXPLANATION, grid_markdown(together_grid(together))]
     if results.new_splits:
         parts += ["## On new splits", NEW_SPLITS]
     for table in results.new_splits:

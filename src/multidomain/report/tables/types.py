@@ -94,7 +94,12 @@ class SystemResult:
         """Tell whether it falls short by at most two combined standard errors; an unknown one counts as 0."""
         if self.difference is None or self.published is None:
             return None
-        return self.difference >= -2 * math.hypot(self.se or 0.0, self.published.se or 0.0)
+        return self.difference >= -2 * self.combined_se
+
+    @property
+    def combined_se(self) -> float:
+        """Return the standard error of the difference; an unknown one, ours or the published, counts as 0."""
+        return math.hypot(self.se or 0.0, (self.published.se if self.published else None) or 0.0)
 
 
 @dataclass(frozen=True)
