@@ -1,4 +1,4 @@
-"""Algorithm 1 as the paper prints it: one domain at a time, dense, plain torch. The baseline and the test oracle."""
+"""Algorithm 1 line by line: one domain at a time but for the norm, dense, plain torch. Baseline and test oracle."""
 
 from __future__ import annotations
 
