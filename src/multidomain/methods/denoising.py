@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy import linalg
 from scipy.sparse import csr_matrix
 
+from multidomain import arrays
+from multidomain.features.sparse_rows import row_blocks
+
 _MORE = 50  # directions beyond those wanted, for the accuracy of the last
 _ROUNDS = 3
+_MOST_ROWS = 1 << 17  # of a dense matrix with a column for each direction
+_PRODUCT_ROWS = 512
 
 
 def undo_noise(S: np.ndarray, kept: np.ndarray, ridge: float, n_restored: int) -> np.ndarray:
@@ -57,8 +64,7 @@ def denoising_projection(x: csr_matrix, noise: float, scale: np.ndarray, size: i
     for _ in range(_ROUNDS):
         V, _ = linalg.qr(s * restored.transposed(restored.scatter(restored(s * V))), mode="economic", overwrite_a=True)
     inner = restored(s * V)
-    rows = restored.rows(inner)
-    _, within = linalg.eigh(rows.T @ rows)  # ascending
+    _, within = linalg.eigh(restored.squared(inner))  # ascending
     return inner @ within[:, ::-1][:, :size]
 
 
@@ -113,13 +119,13 @@ class _Denoising:
         self._by_rows = x.shape[0] < x.shape[1]
         if self._by_rows:
             weighted = self._x.multiply(1 / np.sqrt(self._D.T)).tocsr()
-            matrix, diagonal = weighted @ weighted.T, np.ones(x.shape[0], dtype=np.float32)
+            square, diagonal = _product(weighted, weighted.T.tocsr()), np.ones(x.shape[0], dtype=np.float32)
         else:
-            matrix, diagonal = self._xT @ self._x, self._D.ravel()
-        square = matrix.toarray()
+            square, diagonal = _product(self._xT, self._x), self._D.ravel()
         square *= np.float32(q**2)
         np.fill_diagonal(square, square.diagonal() + diagonal)
-        self._factor = linalg.cho_factor(square, lower=True, overwrite_a=True, check_finite=False)
+        # Transposed, which is the same matrix: LAPACK would copy one whose rows are contiguous.
+        self._factor = linalg.cho_factor(square.T, lower=True, overwrite_a=True, check_finite=False)
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
         return self._q * self._K(V) / self._D
@@ -128,15 +134,27 @@ class _Denoising:
         """Return W V."""
         return self._q * self._K(V / self._D)
 
-    def rows(self, V: np.ndarray) -> np.ndarray:
-        """Return X V."""
-        return self._x @ V
-
     def scatter(self, V: np.ndarray) -> np.ndarray:
         """Return S V."""
-        return self._xT @ self.rows(V)
+        return sum(x.T @ (x @ V) for x in self._blocks())
+
+    def squared(self, V: np.ndarray) -> np.ndarray:
+        """Return V' S V."""
+        return sum(rows.T @ rows for rows in (x @ V for x in self._blocks()))
+
+    def _blocks(self) -> Iterator[csr_matrix]:
+        """Yield the rows in blocks, whose products with dense matrices fit into memory."""
+        return (block for _, block in row_blocks(self._x, _MOST_ROWS))
 
     def _K(self, V: np.ndarray) -> np.ndarray:
         if self._by_rows:
-            return self._xT @ linalg.cho_solve(self._factor, self.rows(V), overwrite_b=True)
+            return self._xT @ linalg.cho_solve(self._factor, self._x @ V, overwrite_b=True)
         return self._D * (V - linalg.cho_solve(self._factor, self._D * V, overwrite_b=True)) / self._q**2
+
+
+def _product(x: csr_matrix, y: csr_matrix) -> np.ndarray:
+    """Return a product that has few zeros: as a sparse matrix it exists for some rows at a time."""
+    product = np.empty((x.shape[0], y.shape[1]), dtype=x.dtype)
+    for rows in arrays.blocks(len(product), _PRODUCT_ROWS):
+        (x[rows] @ y).toarray(out=product[rows])
+    return product

@@ -12,6 +12,8 @@ from multidomain.features.sparse_rows import row_squares
 from multidomain.kernels.compiled import compiled
 from multidomain.stages import stage
 
+_DENSE_ROWS = 1 << 13
+
 
 @dataclass(frozen=True, eq=False)
 class DomainColumns:
@@ -83,11 +85,12 @@ def solve_two_views(
     own: DomainColumns,
     private: float,
     *,
+    length: float = 1.0,
     start: np.ndarray | None = None,
     tolerance: float = 0.01,
     max_passes: int = 200,
 ) -> Solution:
-    r"""Minimise, with :math:`\phi` the two views side by side and a constant 1,
+    r"""Minimise, with :math:`\phi` the two views side by side, the dense one multiplied by `length`, and a constant 1,
 
     .. math::
         \tfrac12 \|w\|^2 + \tfrac{1}{2\mu} \sum_d \|v_d\|^2
@@ -109,6 +112,8 @@ def solve_two_views(
         `domain_columns` of the rows.
     private
         mu: variance of private relative to shared weights, 0 for none.
+    length
+        Factor of the dense view, which would take much memory multiplied.
     start
         Dual variables to start from, such as those of a similar problem; None for 0.
     """
@@ -116,12 +121,12 @@ def solve_two_views(
     w, v = np.zeros(sparse.shape[1], dtype=np.float32), np.zeros(len(own.columns), dtype=np.float32)
     u = np.zeros((copies, dense.shape[1]), dtype=np.float32)
     bias, alpha = np.zeros(copies), np.zeros(len(y))
-    squares = row_squares(sparse)
-    for rows in arrays.blocks(len(dense)):
-        squares[rows] += (dense[rows] ** 2).sum(axis=1)
+    squares, factor = row_squares(sparse), np.float32(length)
+    for rows in arrays.blocks(len(dense), _DENSE_ROWS):
+        squares[rows] += ((dense[rows] * factor) ** 2).sum(axis=1)
     diagonal = (squares + 1) * (1 + private) + 0.5 / cost
     y, ridge = y.astype(np.float64), 0.5 / cost
-    parts = (sparse.indptr, sparse.indices, own.place, sparse.data, dense, d, y)
+    parts = (sparse.indptr, sparse.indices, own.place, sparse.data, dense, factor, d, y)
     weights = (w, v, u, bias)
     if start is not None and start.any():
         alpha[:] = start
@@ -151,7 +156,7 @@ def _best_scale(
 
 
 @compiled
-def _add_rows(alpha, indptr, indices, place, data, dense, d, y, private, w, v, u, bias):  # type: ignore[no-untyped-def]
+def _add_rows(alpha, indptr, indices, place, data, dense, factor, d, y, private, w, v, u, bias):  # type: ignore[no-untyped-def]
     for i in range(len(alpha)):
         step, own = alpha[i] * y[i], 1 + d[i]
         if step == 0:
@@ -162,12 +167,13 @@ def _add_rows(alpha, indptr, indices, place, data, dense, d, y, private, w, v, u
             w[indices[at]] += step * data[at]
             v[place[at]] += private * step * data[at]
         for j in range(dense.shape[1]):
-            u[0, j] += step * dense[i, j]
-            u[own, j] += private * step * dense[i, j]
+            value = dense[i, j] * factor
+            u[0, j] += step * value
+            u[own, j] += private * step * value
 
 
 @compiled
-def _one_pass(order, indptr, indices, place, data, dense, d, y, ridge, diagonal, private, alpha, w, v, u, bias):  # type: ignore[no-untyped-def]
+def _one_pass(order, indptr, indices, place, data, dense, factor, d, y, ridge, diagonal, private, alpha, w, v, u, bias):  # type: ignore[no-untyped-def]
     worst = 0.0
     for i in order:
         own = 1 + d[i]
@@ -175,7 +181,7 @@ def _one_pass(order, indptr, indices, place, data, dense, d, y, ridge, diagonal,
         for at in range(indptr[i], indptr[i + 1]):
             score += data[at] * (w[indices[at]] + v[place[at]])
         for j in range(dense.shape[1]):
-            score += dense[i, j] * (u[0, j] + u[own, j])
+            score += dense[i, j] * factor * (u[0, j] + u[own, j])
         gradient = y[i] * score - 1 + alpha[i] * ridge[i]
         projected = min(gradient, 0.0) if alpha[i] == 0 else gradient
         worst = max(worst, abs(projected))
@@ -190,6 +196,7 @@ def _one_pass(order, indptr, indices, place, data, dense, d, y, ridge, diagonal,
             w[indices[at]] += step * data[at]
             v[place[at]] += private * step * data[at]
         for j in range(dense.shape[1]):
-            u[0, j] += step * dense[i, j]
-            u[own, j] += private * step * dense[i, j]
+            value = dense[i, j] * factor
+            u[0, j] += step * value
+            u[own, j] += private * step * value
     return worst

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim import Adam
 
+from multidomain.nn.pages import move_to_large_pages, zeros_like
+
 
 class DenseAdam(Adam):
     """`torch.optim.Adam` with ``fused=True``: the same bits and the same state, and little else.
@@ -19,6 +21,9 @@ class DenseAdam(Adam):
 
     def __init__(self, params: Iterable[Tensor], lr: float):
         super().__init__(params, lr=lr, fused=True)
+        for group in self.param_groups:
+            for p in group["params"]:
+                move_to_large_pages(p)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -53,8 +58,8 @@ class DenseAdam(Adam):
     def _started(self, p: Tensor) -> dict[str, Tensor]:
         self.state[p] = {
             "step": torch.zeros((), dtype=torch.float32, device=p.device),
-            "exp_avg": torch.zeros_like(p),
-            "exp_avg_sq": torch.zeros_like(p),
+            "exp_avg": zeros_like(p),
+            "exp_avg_sq": zeros_like(p),
         }
         return self.state[p]
 

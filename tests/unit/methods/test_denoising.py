@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
 
+from multidomain.methods import denoising
 from multidomain.methods.denoising import _random_start, denoising_projection, undo_noise
 
 COLUMNS = 5
@@ -127,3 +130,26 @@ def test_the_start_is_that_of_models_which_torch_has_fitted(n: int, size: int, s
     found = _random_start(n, size, seed)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [4, 40])
+def test_blocks_of_rows_make_no_difference(monkeypatch: pytest.MonkeyPatch, columns: int):
+    x, scale = csr_matrix(random_rows(30, columns)), np.linspace(1, 2, columns)
+    whole = denoising_projection(x, 0.5, scale, 3)
+    monkeypatch.setattr(denoising, "_PRODUCT_ROWS", 7)
+    monkeypatch.setattr(denoising, "_MOST_ROWS", 4)
+    np.testing.assert_allclose(denoising_projection(x, 0.5, scale, 3), whole, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1500, 4000), (6000, 1500)])
+def test_of_large_matrices_there_is_one_dense_square(rows: int, columns: int):
+    random = np.random.default_rng(0)
+    indices = np.argsort(random.random((rows, columns)), axis=1)[:, :60].ravel().astype(np.int32)
+    x = csr_matrix((np.ones(60 * rows, np.float32), indices, np.arange(0, 60 * rows + 1, 60)), shape=(rows, columns))
+    x.sort_indices()
+    tracemalloc.start()
+    denoising_projection(x, 0.8, np.ones(columns), 5)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    rest = 4 * x.data.nbytes + 8 * 55 * 4 * (rows + columns) + 12 * 512 * min(rows, columns)
+    assert peak < 4 * min(rows, columns) ** 2 + rest

@@ -137,6 +137,18 @@ def test_the_order_of_rows_does_not_matter():
         np.testing.assert_allclose(found, expected, atol=2e-4)
 
 
+@pytest.mark.parametrize("start", [False, True])
+def test_a_length_is_a_factor_of_the_dense_view(start: bool):
+    rows = make_rows()
+    rows["dense"] = rows["dense"].astype(np.float32)
+    dual = np.linspace(0, 0.1, N) if start else None
+    multiplied = {**rows, "dense": rows["dense"] * np.float32(0.7)}
+    expected = with_defaults(multiplied, start=dual)
+    for found, wanted in zip(with_defaults(rows, length=0.7, start=dual), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert np.abs(with_defaults(rows)[1] - expected[1]).max() > 0.01
+
+
 def test_the_same_rows_give_the_same_bits():
     first, second = (with_defaults(make_rows()) for _ in range(2))
     for a, b in zip(first, second, strict=True):

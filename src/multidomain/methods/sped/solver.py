@@ -54,14 +54,14 @@ class Solver:
         start
             Of these rows, or of the first of them, with other labels or costs: where to start from.
         """
-        denoised = self._rows.denoised * np.float32(length) if length else self._rows.denoised[:, :0]
+        denoised = self._rows.denoised if length else self._rows.denoised[:, :0]
         cost, own = cost.clip(1e-12), self._own
 
         def solution(c: int) -> Solution:
             target = np.where(y == c, 1, -1)
             alpha = None if start is None else _carried_over(start, self._classes.index(c), c, y)
             return solve_two_views(
-                self._rows.words, denoised, self._rows.d, target, cost, own, self._private, start=alpha
+                self._rows.words, denoised, self._rows.d, target, cost, own, self._private, length=length, start=alpha
             )
 
         found = map_in_threads(solution, self._classes)
@@ -89,7 +89,7 @@ class Solver:
         ----------
         V. Vapnik and O. Chapelle. Bounds on Error Expectation for Support Vector Machines. Neural Computation 12, 2000.
         """
-        rows = self._rows.select(np.arange(n_rows))
+        rows = self._rows.first(n_rows)
         squares = row_squares(rows.words) + length**2 * np.einsum("ij,ij->i", rows.denoised, rows.denoised)
         learnt = solved.dual.alpha[:, :n_rows] * squares * (1 + self._private)
         y = solved.dual.y[:n_rows]

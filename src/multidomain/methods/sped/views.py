@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from multidomain.errors import Note
-from multidomain.features.sparse_rows import row_blocks
+from multidomain.features.sparse_rows import row_blocks, stacked
 from multidomain.methods.base import ArraySpec
 from multidomain.methods.data import Examples
 from multidomain.methods.denoising import denoising_projection
@@ -81,10 +83,11 @@ class TwoViews:
         self.drop_denoised()
         if not (self._size and denoise):
             return
-        x = text.x.tocsc()
-        denoised = np.sort(np.argsort(-np.diff(x.indptr), kind="stable")[: self._n_words])
+        often = np.bincount(text.x.indices, minlength=self._n_inputs)
+        denoised = np.sort(np.argsort(-often, kind="stable")[: self._n_words])
         self.columns = denoised.astype(np.int32)
-        self.projection = denoising_projection(x[:, denoised].tocsr(), noise, scale[denoised], self._size)
+        words = stacked([block for _, block in self._denoised_words(text.x)])
+        self.projection = denoising_projection(words, noise, scale[denoised], self._size)
 
     def drop_denoised(self) -> None:
         """Do without the second view."""
@@ -105,15 +108,19 @@ class TwoViews:
         words = weighted_rows(x, self.evidence)
         if not self.projection.size:
             return words, np.zeros((x.shape[0], 0), dtype=np.float32)
-        place = np.full(self._n_inputs, len(self.columns), dtype=np.int32)
-        place[self.columns] = np.arange(len(self.columns))
         denoised = np.empty((x.shape[0], self.projection.shape[1]), dtype=np.float32)
-        for rows, block in row_blocks(x, _ROWS_AT_A_TIME):
-            at = place[block.indices]
-            known = at < len(self.columns)
-            indptr = np.r_[0, np.cumsum(known)][block.indptr]
-            kept = csr_matrix((block.data[known], at[known], indptr), shape=(block.shape[0], len(self.columns)))
+        for rows, kept in self._denoised_words(x):
             projected = kept @ self.projection
             length = np.sqrt((projected**2).sum(axis=1, keepdims=True))
             np.divide(projected, length.clip(1e-12), out=denoised[rows])
         return words, denoised
+
+    def _denoised_words(self, x: csr_matrix) -> Iterator[tuple[slice, csr_matrix]]:
+        """Yield all rows in blocks, of the columns that are denoised."""
+        place = np.full(self._n_inputs, len(self.columns), dtype=np.int32)
+        place[self.columns] = np.arange(len(self.columns))
+        for rows, block in row_blocks(x, _ROWS_AT_A_TIME):
+            at = place[block.indices]
+            known = at < len(self.columns)
+            indptr = np.r_[0, np.cumsum(known)][block.indptr]
+            yield rows, csr_matrix((block.data[known], at[known], indptr), shape=(block.shape[0], len(self.columns)))

@@ -73,7 +73,7 @@ class MLPExtractor(Extractor):
     def _product(self, h: Tensor, weight: Tensor, copy: int | None) -> Tensor:
         if self._learning is not None and copy is None:
             from multidomain.nn.kernels.few_rows import FEW, bmm_after_relu  # here: prediction must not load a compiler
+            from multidomain.nn.kernels.product import product
 
-            if h.shape[1] <= FEW:
-                return bmm_after_relu(h, weight)
+            return bmm_after_relu(h, weight) if h.shape[1] <= FEW else product(h, weight)
         return torch.bmm(h, of_copy(weight, copy))

@@ -73,9 +73,9 @@ def _multiply(weight, columns, out):  # type: ignore[no-untyped-def]
     row, value, offset = columns
     for k in range(len(weight)):
         for e in range(offset[k], offset[k + 1]):
-            out_e, weight_k = out[row[e]], weight[k]
+            b, x = row[e], value[e]
             for j in range(weight.shape[1]):
-                out_e[j] += value[e] * weight_k[j]
+                out[b, j] += x * weight[k, j]
 
 
 @compiled_in_any_order
@@ -84,7 +84,7 @@ def _multiply_back(weight, columns, of_output, of_h):  # type: ignore[no-untyped
     n_rows, width = of_h.shape[1], of_h.shape[2]
     for k in range(len(weight)):
         for e in range(offset[k], offset[k + 1]):
-            of_e, weight_k, total = of_output[row[e]], weight[k], weight.dtype.type(0)
+            b, total = row[e], weight.dtype.type(0)
             for j in range(weight.shape[1]):
-                total += of_e[j] * weight_k[j]
-            of_h[k // width, row[e] % n_rows, k % width] = total
+                total += of_output[b, j] * weight[k, j]
+            of_h[k // width, b % n_rows, k % width] = total
