@@ -29,6 +29,7 @@ SHOW: dict[str, dict[str, Any]] = {
     "labels": {"metavar": "FILE"},
     "methods": {"type": str, "metavar": "NAME,NAME"},
     "budget": {"metavar": "MINUTES"},
+    "device": {"metavar": "auto|cpu|cuda|cuda:N|mps"},
     "ngram_range": {"metavar": "SHORTEST,LONGEST"},
     "class_weight": {"type": str, "metavar": "balanced|CLASS=W,..."},
 }
