@@ -31,9 +31,7 @@ def test_one_device_and_the_wrong_number(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     check_there("cuda")
     check_there("cuda:0")
-    with pytest.raises(
-        ConfigError, match=r"'cuda:3' was asked for, and there is 1 CUDA device: cuda:0\."
-    ):
+    with pytest.raises(ConfigError, match=r"'cuda:3' was asked for, and there is 1 CUDA device: cuda:0\."):
         check_there("cuda:3")
 
 

@@ -6,6 +6,7 @@ gradient. What enters the loss other than linearly, such as the statistics of ba
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from torch import Tensor
 from multidomain.errors import WorkerError
 from multidomain.nn.kernels.row_sum import RowGradient
 from multidomain.nn.sparse import SparseBatch
-from multidomain.processes import number_of_processes, rank, rank_on_machine
+from multidomain.processes import number_of_processes, rank
 
 _TIMEOUT = timedelta(days=1)  # the first process prepares and evaluates alone; one that dies is noticed at once
 _joined = False
@@ -35,13 +36,14 @@ def joined(device: str) -> Iterator[None]:
         return
     import torch.distributed as dist
 
-    _call(dist.init_process_group, "nccl" if device.startswith("cuda") else "gloo", timeout=_TIMEOUT)
+    if not dist.is_initialized():  # they stay connected: to meet again they would need another address
+        _call(dist.init_process_group, "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo", timeout=_TIMEOUT)
+        atexit.register(dist.destroy_process_group)
     _joined = True
     try:
         yield
     finally:
         _joined = False
-        dist.destroy_process_group()
 
 
 def are_joined() -> bool:
@@ -155,10 +157,10 @@ def values_of_all(values: Sequence[float]) -> np.ndarray:
     """Return the numbers that each process gives, as many as the others; shape (processes, values)."""
     import torch.distributed as dist
 
-    own = torch.tensor(values, dtype=torch.float64, device=_home())
+    own = torch.tensor(values, dtype=torch.float64)
     received = [torch.empty_like(own) for _ in range(number_of_processes())]
     _call(dist.all_gather, received, own)
-    return torch.stack(received).cpu().numpy()
+    return torch.stack(received).numpy()
 
 
 def from_first(function: Callable[[], Any]) -> Any:
@@ -168,9 +170,9 @@ def from_first(function: Callable[[], Any]) -> Any:
     import torch.distributed as dist
 
     content = json.dumps(function()).encode() if rank() == 0 else b""
-    size = torch.tensor([len(content)], device=_home())
+    size = torch.tensor([len(content)])
     _call(dist.broadcast, size, 0)
-    sent = torch.tensor(list(content) or [0] * int(size), dtype=torch.uint8, device=_home())
+    sent = torch.tensor(list(content) or [0] * int(size), dtype=torch.uint8)
     _call(dist.broadcast, sent, 0)
     return json.loads(bytes(sent.tolist()))
 
@@ -182,13 +184,6 @@ def share_weights(weights: Mapping[str, Tensor]) -> None:
 
         for weight in weights.values():
             _call(dist.broadcast, weight.detach(), 0)
-
-
-def _home() -> torch.device:
-    """Return the device that messages are on."""
-    import torch.distributed as dist
-
-    return torch.device("cuda", rank_on_machine()) if dist.get_backend() == "nccl" else torch.device("cpu")
 
 
 def _call(function: Callable[..., Any], *arguments: Any, **options: Any) -> None:

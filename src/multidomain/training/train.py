@@ -29,7 +29,7 @@ from multidomain.model.compact import column_sizes, compact
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
 from multidomain.model.storage import check_finite
-from multidomain.processes import check_shares, number_of_processes, rank_on_machine, refuse_several
+from multidomain.processes import check_shares, is_first, number_of_processes, rank_on_machine, refuse_several
 from multidomain.renamings import config_with_old_names, without_added
 from multidomain.threads import threads_in_use
 from multidomain.training.callbacks import Callback, prepare, progress_of_stages
@@ -168,7 +168,7 @@ class _Training:
             context.checkpoint = Checkpoint(checkpoint_path, newest, tuple(older))
         with _for_epochs(settings, device) if asks_for.in_epochs else nullcontext():
             method = entry.build(data.task, entry.settings(settings.method_settings)).to(device)
-            if asks_for.input_dimension:
+            if asks_for.input_dimension and is_first():  # other processes get the weights of the first
                 cache, on_epoch = cache_folder() / "vectors", partial(prepare, self.callbacks, "word vectors")
                 vectors = features.input_vectors(text, asks_for.input_dimension, cache, on_epoch)
                 if vectors is not None:
