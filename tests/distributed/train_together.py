@@ -82,7 +82,6 @@ if __name__ == "__main__":
     use_doubles()
     folder = Path(sys.argv[1])
     for case in CASES:
-        print(case, flush=True)
         result = run(case)
         weights = result.pop("weights")
         save_file(weights, folder / f"{case} {rank()}.safetensors")

@@ -191,6 +191,6 @@ def _call(function: Callable[..., Any], *arguments: Any, **options: Any) -> None
         function(*arguments, **options)
     except RuntimeError as error:
         raise WorkerError(
-            f"Another process of this training has ended, or cannot be reached ({str(error).splitlines()[0][:120]}).",
+            "Another process of this training has ended, or cannot be reached.",
             "Go on from the last checkpoint with the same command and {resume}.",
         ) from error
