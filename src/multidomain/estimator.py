@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from multidomain.data.corpus import Corpus, object_array
 from multidomain.data.splits import Split, holdout_split
 from multidomain.data.values import ONLY_DOMAIN, class_name, corpus_from_rows, is_missing
+from multidomain.devices import Device
 from multidomain.errors import ConfigError, DataError, ModelError, quoted, warn
 from multidomain.features.ngrams import NgramFeaturizer
 from multidomain.features.settings import SECTIONS
@@ -40,7 +41,7 @@ from multidomain.saved import COPY_AGAIN, read_sealed, write_sealed
 from multidomain.settings import Settings
 from multidomain.training.callbacks import Callback
 from multidomain.training.progress import progress_on
-from multidomain.training.settings import Device, RunSettings
+from multidomain.training.settings import RunSettings
 from multidomain.training.train import resolved_device, suited_device, train_model
 
 Estimator = TypeVar("Estimator")

@@ -35,7 +35,12 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"# (\w+\.py)\n")
-LONG = ("multidomain train", "multidomain reproduce", "multidomain tune")
+LONG = (
+    "multidomain train",
+    "torchrun --nproc-per-node 2 -m multidomain train",
+    "multidomain reproduce",
+    "multidomain tune",
+)
 FOR_A_SHELL = re.compile(r"(?!multidomain )|.*[|&;<>$`\\*?~(){}\[\]]")  # what bash may read in its own way
 NOT_HERE = {  # and why
     "make": "what CI does anyway",

@@ -13,6 +13,7 @@ from multidomain.cli.corpora import corpora_command, fetch_command
 from multidomain.cli.evaluate import evaluate_command
 from multidomain.cli.explain import explain_command
 from multidomain.cli.export import export_command
+from multidomain.cli.followers import follow_quietly, print_if_alone, speak_up
 from multidomain.cli.init import init_command
 from multidomain.cli.inspect import inspect_command
 from multidomain.cli.label_next import label_next_command
@@ -27,6 +28,7 @@ from multidomain.cli.train import train_command
 from multidomain.cli.tune import tune_command
 from multidomain.cli.vectors import vectors_command
 from multidomain.errors import MultidomainError
+from multidomain.processes import is_first, refuse_several
 from multidomain.version import __version__
 
 app = typer.Typer(
@@ -67,11 +69,14 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def multidomain(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Multi-domain text classification with Multinomial Adversarial Networks."""
+    if context.invoked_subcommand != "train":
+        refuse_several(f"'{context.invoked_subcommand}' is run by one process")
 
 
 def main() -> None:
@@ -79,7 +84,10 @@ def main() -> None:
 
     What nobody foresaw is one line and a log file, with exit code 70 (EX_SOFTWARE).
     """
-    exit_on_signals()
+    if is_first():
+        exit_on_signals()
+    else:
+        follow_quietly()
     try:
         app()
     except Stopped as stopped:
@@ -87,8 +95,10 @@ def main() -> None:
     except SystemExit:
         raise
     except (MultidomainError, OSError) as error:
-        end_with(2, print_error, error)
+        end_with(2, print_error if is_first() else print_if_alone, error)
     except BaseException as error:  # panics of polars are no Exception
+        if not is_first():
+            speak_up()
         if is_out_of_memory(error):
             end_with(2, print_error, out_of_memory(error))
         end_with(70, report_bug, error)

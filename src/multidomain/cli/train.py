@@ -14,6 +14,7 @@ from multidomain.cli.console import err, out, print_notes
 from multidomain.cli.options import ConfigFile, Extractor, MethodSettings, with_options
 from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted
+from multidomain.processes import is_first, number_of_processes, on_each_machine
 from multidomain.runs.config import TrainConfig, merged, nested, read_config, train_options
 from multidomain.stages import reported_to
 
@@ -29,6 +30,7 @@ SHOW: dict[str, dict[str, Any]] = {
     "labels": {"metavar": "FILE"},
     "methods": {"type": str, "metavar": "NAME,NAME"},
     "budget": {"metavar": "MINUTES"},
+    "device": {"metavar": "auto|cpu|cuda|cuda:N|mps"},
     "ngram_range": {"metavar": "SHORTEST,LONGEST"},
     "class_weight": {"type": str, "metavar": "balanced|CLASS=W,..."},
 }
@@ -50,7 +52,7 @@ def train_command(
     smoke: Annotated[bool, typer.Option("--smoke", help="One epoch on a few rows, to check that it works.")] = False,
 ) -> None:
     """Train a model, score it in each domain, and save it in a folder."""
-    from multidomain.runs.train import train
+    from multidomain.runs.train import follow, train
     from multidomain.training.progress import progress_on
 
     plan = read_plan(parsed_config(given, config, settings, extractor), smoke=smoke)
@@ -58,6 +60,9 @@ def train_command(
     if dry_run:
         print_notes(plan.check(resume=resume, overwrite=overwrite))
         out.print(f"dry run: nothing was trained; {plan.folder.path} would hold the model", soft_wrap=True)
+        return
+    if not is_first():
+        follow(plan, resume=resume)
         return
     with stop_hint(f"Resume with: {_resuming(sys.argv[1:])}"):
         outcome = train(
@@ -104,7 +109,16 @@ def _resuming(arguments: Sequence[str]) -> str:
     "multidomain train 'my data.csv' -o m --resume"
     """
     others = [argument for argument in arguments if argument not in ("--overwrite", "--resume")]
-    return shlex.join(["multidomain", *others, "--resume"])
+    return f"{_launched_by()} {shlex.join([*others, '--resume'])}"
+
+
+def _launched_by() -> str:
+    """Return how this command, or one of several processes like it, was started."""
+    here, n = on_each_machine(), number_of_processes()
+    if n == 1:
+        return "multidomain"
+    machines = "" if here == n else f"--nnodes {n // here} "
+    return f"torchrun {machines}--nproc-per-node {here} -m multidomain"
 
 
 def _callbacks(plan: Plan, tensorboard: Path | None, mlflow: str | None) -> list[Callback]:

@@ -29,7 +29,7 @@ class Requirements:
     featurizer, features
         Name of its featurizer, and the method's defaults for the featurizer's settings. None: its members decide.
     devices
-        Device types it runs on; empty for all that torch supports.
+        Kinds of devices it runs on (cpu, cuda, mps); empty for all.
     unlabelled_text
         It learns from unlabelled text.
     in_epochs
@@ -52,6 +52,8 @@ class Requirements:
         It can do with fewer columns, see `Method.pruned`.
     linear
         It is a sum over words, see `Method.linear_form`.
+    several_processes
+        Several processes can train it together, each on its share of every mini-batch; see `docs/distributed.md`.
     """
 
     featurizer: str | None = "ngrams"
@@ -69,6 +71,7 @@ class Requirements:
     members: tuple[Any, ...] = ()
     prunable: bool = False
     linear: bool = False
+    several_processes: bool = False
 
 
 class FitContext:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Adam
 
+from multidomain.nn import kernels
 from multidomain.nn.pages import move_to_large_pages, zeros_like
 
 
@@ -16,18 +17,23 @@ class DenseAdam(Adam):
     """`torch.optim.Adam` with ``fused=True``: the same bits and the same state, and little else.
 
     What torch does around the update takes as long as the update of a small network, and D is updated k times in an
-    iteration. A gradient may also be a `RowGradient` that has all rows.
+    iteration. A gradient may also be a `RowGradient` that has all rows. Where there is no fused update, the update is
+    torch's own.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float):
-        super().__init__(params, lr=lr, fused=True)
-        for group in self.param_groups:
-            for p in group["params"]:
-                move_to_large_pages(p)
+        params = list(params)
+        self._is_fused = all(kernels.has_fused(p.device) for p in params)
+        super().__init__(params, lr=lr, fused=True if self._is_fused else None)
+        for p in params:
+            move_to_large_pages(p)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update all parameters that have a gradient."""
+        if not self._is_fused:
+            super().step()
+            return
         for group in self.param_groups:
             self._step_by_rows(group)
             with_gradient = [p for p in group["params"] if p.grad is not None]

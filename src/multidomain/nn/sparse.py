@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
+
+from multidomain.nn import kernels
 
 
 @dataclass(frozen=True)
@@ -16,18 +18,38 @@ class SparseBatch:
     """A batch of sparse rows.
 
     Row ``i`` has the values ``value[offset[i]:offset[i + 1]]`` in the columns ``index[...]``.
+
+    Attributes
+    ----------
+    counts
+        The number of values in each row, where it is known outside of the device that the rows are on. Every shape
+        that depends on the data is computed from it, so an accelerator is never waited for.
     """
 
     index: Tensor  # (non-zeros,) int64
     value: Tensor  # (non-zeros,) float
     offset: Tensor  # (rows + 1,) int64
+    counts: np.ndarray | None = field(default=None, kw_only=True)  # (rows,) int64
 
     def __len__(self) -> int:
         return len(self.offset) - 1
 
+    @property
+    def device(self) -> torch.device:
+        """Return the device that the rows are on."""
+        return self.value.device
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Return the number of values in each row, shape (rows,)."""
+        return np.diff(self.offset.cpu().numpy()) if self.counts is None else self.counts
+
     def with_dropout(self, p: float) -> SparseBatch:
         """Return the rows with each value dropped with probability `p`, the others scaled up to compensate."""
-        rows = self._where(torch.rand(len(self.value), device=self.value.device) >= p)
+        kept = torch.rand(len(self.value), device=self.device) >= p
+        if not kernels.run_on(self.device):  # how many are kept is known on the device alone, so all keep their places
+            return replace(self, value=self.value * kept.to(self.value.dtype) / (1 - p))
+        rows = self._where(kept)
         return SparseBatch(rows.index, rows.value / (1 - p), rows.offset)
 
     def _where(self, kept: Tensor) -> SparseBatch:
@@ -42,13 +64,13 @@ class SparseBatch:
             torch.cat([self.index, other.index]),
             torch.cat([self.value, other.value]),
             torch.cat([self.offset, other.offset[1:] + self.offset[-1]]),
+            counts=None if self.counts is None or other.counts is None else np.concatenate([self.counts, other.counts]),
         )
 
     def blocks(self, chosen: Sequence[int], size: int) -> SparseBatch:
         """Return some of the blocks of `size` rows that these rows are made of."""
-        device = self.offset.device
-        rows = torch.cat([torch.arange(b * size, (b + 1) * size, device=device) for b in chosen] or [self.index[:0]])
-        return _taken(self.index, self.value, self.offset, rows)
+        rows = np.concatenate([np.arange(b * size, (b + 1) * size) for b in chosen] or [np.empty(0, np.int64)])
+        return _taken(self, rows, np.concatenate([[0], self.lengths.cumsum()]))
 
     def to_dense(self, n_columns: int) -> Tensor:
         """Return the rows as a dense matrix, shape (rows, n_columns)."""
@@ -58,8 +80,8 @@ class SparseBatch:
     @property
     def row_of_value(self) -> Tensor:
         """Return the row of each value, shape (non-zeros,)."""
-        lengths = self.offset.diff()
-        return torch.repeat_interleave(torch.arange(len(self), device=lengths.device), lengths)
+        rows = torch.arange(len(self), device=self.device)
+        return torch.repeat_interleave(rows, self.offset.diff(), output_size=len(self.index))
 
 
 class SparseMatrix:
@@ -67,32 +89,34 @@ class SparseMatrix:
 
     def __init__(self, matrix: csr_matrix, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32):
         matrix = csr_matrix(matrix)
-        self._start = torch.from_numpy(matrix.indptr.astype(np.int64)).to(device)
-        self._index = torch.from_numpy(matrix.indices.astype(np.int64)).to(device)
-        self._value = torch.from_numpy(matrix.data).to(device, dtype)
+        self._start = matrix.indptr.astype(np.int64)
+        self._rows = SparseBatch(
+            torch.as_tensor(matrix.indices.astype(np.int64)).to(device),
+            torch.as_tensor(matrix.data).to(dtype).to(device),  # converted here: not every device has doubles
+            torch.as_tensor(self._start).to(device),
+            counts=np.diff(self._start),
+        )
 
     def __len__(self) -> int:
         return len(self._start) - 1
 
     @property
     def device(self) -> torch.device:
-        return self._start.device
+        return self._rows.device
 
     def all(self) -> SparseBatch:
         """Return all rows as one batch."""
-        return SparseBatch(self._index, self._value, self._start)
+        return self._rows
 
     def take(self, rows: np.ndarray | Tensor) -> SparseBatch:
         """Return the given rows, in the given order; a row may be given twice."""
-        chosen = torch.as_tensor(rows, dtype=torch.int64, device=self._start.device).reshape(-1)
-        return _taken(self._index, self._value, self._start, chosen)
+        return _taken(self._rows, np.asarray(rows, np.int64).reshape(-1), self._start)
 
 
-def _taken(index: Tensor, value: Tensor, start_of_row: Tensor, chosen: Tensor) -> SparseBatch:
-    start = start_of_row[chosen]
-    lengths = start_of_row[chosen + 1] - start
-    offset = torch.zeros(len(chosen) + 1, dtype=torch.int64, device=start.device)
-    torch.cumsum(lengths, 0, out=offset[1:])
-    at = torch.repeat_interleave(start - offset[:-1], lengths)
-    at += torch.arange(len(at), device=at.device)
-    return SparseBatch(index[at], value[at], offset)
+def _taken(x: SparseBatch, rows: np.ndarray, start_of_row: np.ndarray) -> SparseBatch:
+    """Return rows of a batch, where `start_of_row` is its offset, known here."""
+    start, lengths = start_of_row[rows], start_of_row[rows + 1] - start_of_row[rows]
+    ends = np.concatenate([[0], lengths.cumsum()])
+    at = np.repeat(start - ends[:-1], lengths) + np.arange(ends[-1])
+    place, offset = (torch.as_tensor(numbers).to(x.device) for numbers in (at, ends))
+    return SparseBatch(x.index[place], x.value[place], offset, counts=lengths)

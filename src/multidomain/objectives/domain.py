@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from multidomain.nn.collectives import mean_over_processes
+
 
 @dataclass(frozen=True)
 class DomainObjective:
@@ -165,7 +167,7 @@ def _mean_within_sum_over_domains(losses: Tensor, weight: Tensor | None) -> Tens
     # Mean, not sum: lam must keep its meaning when the batch size changes (decision 2).
     if weight is None:
         return losses.mean(dim=1).sum()
-    return ((losses * weight).sum(dim=1) / weight.sum(dim=1)).sum()
+    return ((losses * weight).sum(dim=1) / mean_over_processes(weight.sum(dim=1))).sum()
 
 
 def _minus_one_hot(D: Tensor) -> Tensor:
@@ -176,7 +178,9 @@ def _minus_one_hot(D: Tensor) -> Tensor:
 
 def _share(logits: Tensor, weight: Tensor | None) -> Tensor | float:
     """Return how much each row counts in the mean within its domain."""
-    return 1 / logits.shape[1] if weight is None else (weight / weight.sum(dim=1, keepdim=True)).unsqueeze(-1)
+    if weight is None:
+        return 1 / logits.shape[1]
+    return (weight / mean_over_processes(weight.sum(dim=1, keepdim=True))).unsqueeze(-1)
 
 
 def _check(logits: Tensor) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from multidomain.nn.collectives import mean_over_processes
+
 
 def J_C(logits: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
     r"""Negative log-likelihood of the labels: weighted mean within a domain's mini-batch, sum over domains.
@@ -32,4 +34,4 @@ def J_C_of_domain(logits: Tensor, y: Tensor, weight: Tensor | None = None) -> Te
     # Mean, not sum: lam must keep its meaning when the batch size changes (decision 2).
     if weight is None:
         return losses.mean(dim=1)
-    return (losses * weight).sum(dim=1) / weight.sum(dim=1)
+    return (losses * weight).sum(dim=1) / mean_over_processes(weight.sum(dim=1))

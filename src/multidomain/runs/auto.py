@@ -13,6 +13,7 @@ import numpy as np
 from multidomain.data.corpus import Corpus
 from multidomain.data.prior_shift import hidden_domains, shift_hidden_priors
 from multidomain.data.splits import Split, cross_validation
+from multidomain.devices import Device
 from multidomain.errors import ConfigError, DataError, TrainingError, counted
 from multidomain.features.base import Documents
 from multidomain.methods.history import Epoch
@@ -23,7 +24,7 @@ from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AutoSettings, merged
 from multidomain.training.callbacks import Callback
 from multidomain.training.data import EncodedRows
-from multidomain.training.settings import Device, RunSettings, checked_features, with_method
+from multidomain.training.settings import RunSettings, checked_features, with_method
 from multidomain.training.train import fingerprints, resolved_device, suited_device, train_model
 
 _FEWEST_ROWS = 60  # with fewer, the comparison is too noisy

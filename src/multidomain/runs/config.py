@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from multidomain.data.settings import ReadingSettings, SplitSettings
+from multidomain.devices import Device
 from multidomain.errors import ConfigError
 from multidomain.features.settings import SECTIONS
 from multidomain.files import whole_file
@@ -20,7 +21,7 @@ from multidomain.methods.registry import RECOMMENDED, MethodEntry, method_entry
 from multidomain.renamings import config_renamed
 from multidomain.saved import read_toml
 from multidomain.settings import Settings, listed
-from multidomain.training.settings import Device, ObjectiveSettings, RunSettings, TrainingSettings, checked_features
+from multidomain.training.settings import ObjectiveSettings, RunSettings, TrainingSettings, checked_features
 
 AUTO = "auto"
 

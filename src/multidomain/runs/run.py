@@ -15,6 +15,7 @@ from multidomain.data.checks import summarise
 from multidomain.data.corpus import PARTS, Corpus
 from multidomain.data.settings import SplitSettings
 from multidomain.data.splits import Split
+from multidomain.devices import Device
 from multidomain.errors import ConfigError, ModelError, Note, counted
 from multidomain.evaluation.evaluate import DomainScore, Evaluation, baselines, evaluate, invariance
 from multidomain.evaluation.invariance import Invariance
@@ -30,7 +31,7 @@ from multidomain.runs.unlabelled import UnlabelledDomain, unlabelled_domains
 from multidomain.training.callbacks import Callback
 from multidomain.training.data import EncodedRows
 from multidomain.training.progress import LogFile
-from multidomain.training.settings import Device, RunSettings
+from multidomain.training.settings import RunSettings
 from multidomain.training.train import saved_members
 
 

@@ -13,6 +13,7 @@ from multidomain.data.splits import Split, split_by
 from multidomain.errors import ConfigError, Note
 from multidomain.features.base import Documents
 from multidomain.files import mark_removed, write_json
+from multidomain.processes import refuse_several
 from multidomain.runs.auto import choose_method, is_choice_for
 from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AUTO, TrainConfig
@@ -21,7 +22,7 @@ from multidomain.runs.run import RunResult, run_in_folder
 from multidomain.threads import use_threads
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
-from multidomain.training.train import suited_device
+from multidomain.training.train import check_processes, suited_device, train_model
 
 SMOKE_ROWS = 40  # of each domain, part and class
 
@@ -72,6 +73,10 @@ class TrainOutcome:
 
 def plan_run(config: TrainConfig, *, smoke: bool = False) -> Plan:
     """Read and split the data."""
+    if config.method == AUTO:
+        refuse_several("'auto' compares methods in one process")
+    else:
+        check_processes(config.run)
     corpus = load_data(config.data, config.reading)
     if smoke:
         corpus = corpus.thinned(SMOKE_ROWS)
@@ -149,6 +154,21 @@ def train(
         also_save=save_config_and_choice,
     )
     return TrainOutcome(result, config, choice)
+
+
+def follow(plan: Plan, *, resume: bool) -> None:
+    """Train together with the first process, which calls `train`; nothing is written."""
+    use_threads(plan.config.threads)
+    if resume and plan.folder.ended():  # the first only reads it again
+        return
+    train_model(
+        plan.corpus,
+        plan.split,
+        plan.settings,
+        device=plan.config.device,
+        checkpoint_path=plan.folder.checkpoint,
+        documents=Documents(plan.corpus.documents),
+    )
 
 
 def _remembered_choice(plan: Plan) -> AutoChoice | None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from safetensors.torch import save_file
 from torch import Tensor
 
+from multidomain.devices import random_state, restore_random_state
 from multidomain.errors import ModelError
 from multidomain.files import whole_file
 from multidomain.methods.gradient import GradientMethod
@@ -54,8 +55,9 @@ class Checkpoint:
             for i, state in optimiser.state_dict()["state"].items():
                 tensors |= {f"optimiser/{name}/{i}/{key}": value for key, value in state.items()}
         tensors["random/cpu"] = torch.get_rng_state()
-        if torch.cuda.is_available():
-            tensors |= {f"random/cuda{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
+        of_device = random_state(str(method.device))
+        if of_device is not None:
+            tensors["random/device"] = of_device
         header = {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint, "position": position}
         with whole_file(self.path) as temporary:
             save_file(
@@ -87,8 +89,7 @@ class Checkpoint:
             method.load_state_dict(tensors_under(tensors, "weights/"))
             self._restore_optimisers(method, tensors)
             torch.set_rng_state(tensors["random/cpu"])
-            if torch.cuda.is_available():
-                torch.cuda.set_rng_state_all(list(tensors_under(tensors, "random/cuda").values()))
+            restore_random_state(tensors.get("random/device"), str(method.device))
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
             raise ModelError(
                 f"{self.path} is damaged, or from another version of the method ({error}).", FROM_THE_START

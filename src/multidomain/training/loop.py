@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from multidomain.errors import ModelError, Note, TrainingError
@@ -18,12 +20,14 @@ from multidomain.methods.gradient import GradientMethod
 from multidomain.methods.history import Epoch, History
 from multidomain.metrics import Metric, accuracy, by_domain, domain_mean, selection_score
 from multidomain.model.prediction import predicted_probabilities
+from multidomain.nn.collectives import are_joined, from_first, share, share_weights, training_step, values_of_all
 from multidomain.saved import validated
 from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import FROM_THE_START, Checkpoint
 from multidomain.training.sampling import labelled_stream, text_stream
 from multidomain.training.settings import TrainingSettings
 from multidomain.training.signals import HeldSignal, held_signals
+from multidomain.training.step_log import StepLog
 
 
 @dataclass
@@ -47,10 +51,14 @@ class Trainer:
     An epoch is ceil(largest labelled domain / batch size) iterations. Ties go to the earlier epoch. Without a dev set
     all epochs are run and the last weights are kept.
 
-    Training stops if it diverges: losses are checked after each step, weights and dev predictions after each epoch (see
-    `multidomain.methods.divergence`). With `recover` in the settings it goes back to the best weights so far, starts
-    the epoch again with new optimisers and half the learning rate, and tells the user. Weights that are not finite are
-    neither kept nor written to a checkpoint.
+    Training stops if it diverges: losses are checked after each step (on accelerators after several, see `StepLog`),
+    weights and dev predictions after each epoch (see `multidomain.methods.divergence`). With `recover` in the settings
+    it goes back to the best weights so far, starts the epoch again with new optimisers and half the learning rate, and
+    tells the user. Weights that are not finite are neither kept nor written to a checkpoint.
+
+    Where several processes train together (see `multidomain.nn.collectives`), each reads its share of every mini-batch,
+    and all stop, recover and keep the same weights together. The first alone writes checkpoints and predicts the dev
+    set. Their random numbers are decided by seed, process and step.
 
     Parameters
     ----------
@@ -82,6 +90,7 @@ class Trainer:
         self._callbacks = callbacks
         self._on_note = on_note
         device = method.device
+        self._log, self._stopped_by = StepLog(device), 0
         self._X = labelled_stream(data, settings.batch_size, settings.seed, settings.balanced, device)
         self._U = text_stream(data, settings.batch_size, settings.seed, device)
         self._iterations = math.ceil(np.bincount(data.labelled.d).max() / settings.batch_size)
@@ -89,6 +98,7 @@ class Trainer:
     def run(self) -> History:
         """Train from scratch or from the checkpoint, and load the best weights into the method."""
         self._method.clip_norm = self._settings.clip_norm
+        share_weights(self._method.state_dict())
         self._method.start_training()
         self._at, self._best = Position(), _copy(self._method)
         self._restore()
@@ -119,12 +129,13 @@ class Trainer:
 
     def _run_epochs(self) -> None:
         """Run epochs until training is over, or a signal has come and the state is saved."""
+        self._stopped_by = 0
         while not self._is_over():
             try:
                 self._run_epoch()
             except Divergence as divergence:
                 self._recover(divergence)
-            if self._held.number is not None:
+            if self._is_stopped:
                 self._save()
                 return
             self._save_if_due()
@@ -134,21 +145,59 @@ class Trainer:
         self._method.train()
         while self._at.iteration < self._iterations:
             self._step()
-            if self._held.number is not None:
+            if self._is_stopped:
+                self._read_log()
                 return
             self._save_if_due()
+        self._read_log()
         self._end_epoch()
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Tell whether a signal has come; with several processes, to any of them, and all know of it."""
+        if are_joined():
+            self._held.number = self._stopped_by or self._held.number
+            return bool(self._stopped_by)
+        return self._held.number is not None
 
     def _step(self) -> None:
         at, i = self._at, self._at.iteration
+        if are_joined():
+            torch.manual_seed(self._seed_of_step())
         at.iteration += 1
-        log = {k: float(v) for k, v in self._method.step(self._X, self._U, at.epoch, i).items()}
-        usual = at.usual or {k: max(v, log.get(k, v)) for k, v in self._method.losses_at_chance().items()}
-        check_losses(log, usual, self._method)
-        at.usual = usual
-        at.sums = {name: at.sums.get(name, 0.0) + value for name, value in log.items()}
+        with training_step():
+            self._log.add(self._method.step(self._X, self._U, at.epoch, i))
+        if self._log.is_full:
+            self._read_log()
         for callback in self._callbacks:
             callback.on_step_end(at.epoch + 1, at.iteration, self._means())
+
+    def _seed_of_step(self) -> int:
+        parts = [self._settings.seed, share()[0], self._at.epoch, self._at.iteration, len(self._at.recovered)]
+        return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0])
+
+    def _read_log(self) -> None:
+        """Check and add up the values of the steps that were not read yet."""
+        at, unread = self._at, len(self._log)
+        for place, log in enumerate(self._agreed(self._log.read())):
+            usual = at.usual or {k: max(v, log.get(k, v)) for k, v in self._method.losses_at_chance().items()}
+            try:
+                check_losses(log, usual, self._method)
+            except Divergence:
+                at.iteration -= unread - 1 - place
+                raise
+            at.usual = usual
+            at.sums = {name: at.sums.get(name, 0.0) + value for name, value in log.items()}
+
+    def _agreed(self, steps: list[dict[str, float]]) -> list[dict[str, float]]:
+        """Return the mean over all processes, which tell each other of signals too."""
+        if not are_joined() or not steps:
+            return steps
+        own = [value for log in steps for value in log.values()]
+        *values, signals = values_of_all([*own, self._held.number or 0]).T
+        self._stopped_by = int(signals.max())
+        means = iter(values)
+        return [{name: float(next(means).mean()) for name in log} for log in steps]
 
     def _end_epoch(self) -> None:
         at = self._at
@@ -168,29 +217,36 @@ class Trainer:
             callback.on_epoch_end(epoch, is_best)
 
     def _dev_scores(self) -> tuple[dict[str, float], float | None]:
-        """Return the accuracy in each domain, and the score that selects."""
+        """Return the accuracy in each domain, and the score that selects, as the first process has found them."""
+        scores = from_first(self._own_dev_scores)
+        if scores is None:
+            raise Divergence("a prediction on the dev set is not finite")
+        return scores[0], scores[1]
+
+    def _own_dev_scores(self) -> tuple[dict[str, float], float | None] | None:
+        """Return the same; None if a prediction is not finite."""
         dev, domains = self._data.dev, self._data.task.domains
         if not len(dev):
             return {}, None
         assert dev.y is not None
         probabilities = predicted_probabilities(self._method, dev.x, dev.d)
         if not np.isfinite(probabilities).all():
-            raise Divergence("a prediction on the dev set is not finite")
+            return None
         predicted = probabilities.argmax(axis=1)
         accuracies = by_domain(accuracy, dev.y, predicted, dev.d)
         score = selection_score(self._metric, dev.y, predicted, dev.d)
         return {domains[d]: accuracies[d] for d in sorted(accuracies)}, score
 
     def _means(self) -> dict[str, float]:
-        return {name: total / self._at.iteration for name, total in self._at.sums.items()}
+        return {name: total / (self._at.iteration - len(self._log)) for name, total in self._at.sums.items()}
 
     def _save_if_due(self) -> None:
-        if time.monotonic() - self._saved >= self._settings.checkpoint_seconds:
+        if not len(self._log) and time.monotonic() - self._saved >= self._settings.checkpoint_seconds:
             self._save()
 
     def _save(self) -> None:
         """Write a checkpoint, unless weights are not finite: the next check says so, and the last good one stays."""
-        if self._checkpoint is None or not_finite(self._method.state_dict().items()):
+        if self._checkpoint is None or share()[0] or not_finite(self._method.state_dict().items()):
             return
         at, now = self._at, time.monotonic()
         at.drawn = (self._X.drawn, self._U.drawn)
@@ -210,6 +266,7 @@ class Trainer:
             f"Training diverged: {what}. It went back to {back_to}, and on with 1/{share} of the learning rate."
         )
         at.iteration, at.sums = 0, {}
+        self._log.clear()
         self._method.end_training()
         self._method.load_state_dict(self._best)
         self._method.start_training()
@@ -222,7 +279,7 @@ class Trainer:
                 group["lr"] *= 0.5 ** len(self._at.recovered)
 
     def _restore(self) -> None:
-        restored = self._checkpoint.restore(self._method) if self._checkpoint else None
+        restored = self._restored() if self._checkpoint else None
         if restored:
             assert self._checkpoint is not None
             self._best, position = restored
@@ -232,6 +289,21 @@ class Trainer:
                 raise ModelError(f"{self._checkpoint.path} is at a position that no run can have.", FROM_THE_START)
             self._at = at
             self._X.drawn, self._U.drawn = at.drawn
+
+    def _restored(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Restore the method from the checkpoint, if the first process has found one; return best weights, position."""
+        assert self._checkpoint is not None
+        checkpoint, restored = self._checkpoint, None
+        if share()[0] == 0:
+            restored = checkpoint.restore(self._method)
+        if from_first(lambda: restored is not None) and share()[0]:
+            restored = checkpoint.restore(self._method)
+            if restored is None:
+                raise ModelError(f"{checkpoint.path} is not there for process {share()[0]}.", _SAME_FILES)
+        return restored
+
+
+_SAME_FILES = "All processes must see the same files."
 
 
 def _what_to_try(settings: TrainingSettings) -> str:

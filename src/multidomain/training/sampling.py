@@ -11,6 +11,8 @@ from torch import Tensor
 from multidomain.methods.data import TrainingData
 from multidomain.methods.gradient import Batch
 from multidomain.metrics import rows_of_each
+from multidomain.nn import kernels
+from multidomain.nn.collectives import share
 from multidomain.nn.sparse import SparseBatch, SparseMatrix
 
 _BLOCK = 64  # mini-batches of each domain planned at a time
@@ -36,6 +38,9 @@ class DomainStream:
         Streams with different seeds are independent.
     weight
         Weight of each row, if they differ.
+    share
+        Number of this process, and of all that train together: each gets its part of every mini-batch, which is as
+        large for all.
     """
 
     def __init__(
@@ -46,12 +51,15 @@ class DomainStream:
         batch_size: int,
         seed: Sequence[int],
         weight: np.ndarray | None = None,
+        share: tuple[int, int] = (0, 1),
     ):
         self._x = x
         self._pools = pools
-        self._y = None if y is None else torch.from_numpy(y)
-        self._weight = None if weight is None else torch.from_numpy(weight.astype(np.float32))
+        self._y = y
+        self._weight = None if weight is None else weight.astype(np.float32)
         self._batch_size = batch_size
+        part = batch_size // share[1]
+        self._own = slice(share[0] * part, (share[0] + 1) * part)
         self._seed = tuple(seed)
         self._orders: list[tuple[int, np.ndarray]] = [(-1, np.empty(0, int))] * len(pools)
         self._plan = np.empty((0, len(pools), batch_size), int)  # mini-batches from `_plan_start` on
@@ -60,20 +68,20 @@ class DomainStream:
 
     def sample(self, times: int = 1) -> Batch:
         """Draw `times` mini-batches of each domain; rows are ordered by draw, then by domain."""
-        rows = self.next_rows(times)
+        rows = self.next_rows(times)[:, :, self._own]
         return Batch(self._taken(rows), self._of(self._y, rows), self._of(self._weight, rows))
 
     def _taken(self, rows: np.ndarray) -> SparseBatch:
-        if self._x.device.type != "cpu":
+        if not kernels.run_on(self._x.device):
             return self._x.take(rows)
         # Imported here: others than networks must not load the compiler.
         from multidomain.nn.kernels.take import take_rows
 
         return take_rows(self._x.all(), rows)
 
-    def _of(self, values: Tensor | None, rows: np.ndarray) -> Tensor | None:
+    def _of(self, values: np.ndarray | None, rows: np.ndarray) -> Tensor | None:
         """Return the values of rows, shape (times * domains, batch_size)."""
-        return None if values is None else values[torch.from_numpy(rows)].to(self._x.device).flatten(0, 1)
+        return None if values is None else torch.as_tensor(values[rows]).to(self._x.device).flatten(0, 1)
 
     def next_rows(self, times: int = 1) -> np.ndarray:
         """Return the row numbers of the next mini-batches, shape (times, domains, batch_size)."""
@@ -122,11 +130,11 @@ def labelled_stream(
         pools.append([rows[y[rows] == c] for c in np.unique(y[rows])] if balanced else [rows])
     # Weighted means do not depend on the scale of the weights, and single precision holds this one.
     relative = None if weight is None else (weight / weight.max()).clip(1e-30)
-    return DomainStream(SparseMatrix(data.labelled.x, device), pools, y, batch_size, (seed, 0), relative)
+    return DomainStream(SparseMatrix(data.labelled.x, device), pools, y, batch_size, (seed, 0), relative, share())
 
 
 def text_stream(data: TrainingData, batch_size: int, seed: int, device: torch.device | str = "cpu") -> DomainStream:
     """U: the text of all domains, without labels."""
     of_domain = rows_of_each(data.text.d)
     pools = [[of_domain[code]] for code in range(len(data.task.domains))]
-    return DomainStream(SparseMatrix(data.text.x, device), pools, None, batch_size, (seed, 1))
+    return DomainStream(SparseMatrix(data.text.x, device), pools, None, batch_size, (seed, 1), share=share())

@@ -17,7 +17,6 @@ from multidomain.settings import Settings, listed
 if TYPE_CHECKING:
     from multidomain.methods.base import Requirements
 
-Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 ClassWeight: TypeAlias = Literal["balanced"] | dict[str, float] | None
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from multidomain.data.checks import check_trainable
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.cache import cache_folder
 from multidomain.data.splits import Split
+from multidomain.devices import Device, check_there, cuda_devices, kind_of, seeded
 from multidomain.errors import ConfigError, Note, TrainingError
 from multidomain.features.base import FEATURIZERS, Documents, Featurizer
 from multidomain.methods.base import FitContext, Method
@@ -29,12 +29,13 @@ from multidomain.model.compact import column_sizes, compact
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
 from multidomain.model.storage import check_finite
+from multidomain.processes import check_shares, is_first, number_of_processes, rank_on_machine, refuse_several
 from multidomain.renamings import config_with_old_names, without_added
 from multidomain.threads import threads_in_use
 from multidomain.training.callbacks import Callback, prepare, progress_of_stages
 from multidomain.training.data import EncodedRows, training_data
 from multidomain.training.memory import check_fits
-from multidomain.training.settings import Device, ObjectiveSettings, RunSettings, with_method
+from multidomain.training.settings import ObjectiveSettings, RunSettings, with_method
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class _Training:
     def _train_one(self, settings: RunSettings, device: Device, checkpoint_path: Path | None) -> Trained:
         entry, asks_for = settings.entry, settings.requirements
         device = resolved_device(device, settings)
+        check_processes(settings)
         assert asks_for.featurizer is not None
         featurizer = FEATURIZERS.find(asks_for.featurizer)
         text = self.documents[np.concatenate([self.split.train, self.split.unlabelled])].analysed_for(featurizer)
@@ -164,9 +166,9 @@ class _Training:
 
             newest, *older = fingerprints(self.corpus, self.split, settings, device)
             context.checkpoint = Checkpoint(checkpoint_path, newest, tuple(older))
-        with _seeded(settings.training.seed) if asks_for.in_epochs else nullcontext():
+        with _for_epochs(settings, device) if asks_for.in_epochs else nullcontext():
             method = entry.build(data.task, entry.settings(settings.method_settings)).to(device)
-            if asks_for.input_dimension:
+            if asks_for.input_dimension and is_first():  # other processes get the weights of the first
                 cache, on_epoch = cache_folder() / "vectors", partial(prepare, self.callbacks, "word vectors")
                 vectors = features.input_vectors(text, asks_for.input_dimension, cache, on_epoch)
                 if vectors is not None:
@@ -317,7 +319,9 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
         what = {**config, "selection": split.selection}
         what["threads"] = threads_in_use()  # determines the order of summation
         if device != "cpu":  # optimisers of networks are others there
-            what["device"] = device
+            what["device"] = kind_of(device)
+        if number_of_processes() > 1:  # decides which random numbers a row gets
+            what["processes"] = number_of_processes()
         hashes.append(hashlib.sha256(json.dumps(what, sort_keys=True).encode() + content).hexdigest())
     return hashes[0], hashes[1]
 
@@ -325,37 +329,46 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
 def suited_device(settings: RunSettings, device: Device) -> Device:
     """Return the device, or "auto" if the method does not run on it."""
     devices = settings.requirements.devices
-    return device if not devices or device in devices else "auto"
+    return device if not devices or kind_of(device) in devices else "auto"
 
 
 def resolved_device(device: Device, settings: RunSettings | None = None) -> Device:
-    """Resolve "auto" to an accelerator, if there is one that the method runs on."""
+    """Return the device to use; "auto" is a CUDA device, if there is one and the method runs on it, or else the CPU.
+
+    Of several processes each has a CUDA device of its own. Raises a `ConfigError` if the device is not there, or the
+    method does not run on it.
+    """
     devices = settings.requirements.devices if settings else ()
-    if device == "cuda" and not _has_cuda():
-        raise ConfigError("Device 'cuda' was asked for and there is none.", "Use {device=cpu} or {device=auto}.")
     if device == "auto":
-        return "cuda" if (not devices or "cuda" in devices) and _has_cuda() else "cpu"
-    if settings and devices and device not in devices:
+        device = "cuda" if (not devices or "cuda" in devices) and cuda_devices() else "cpu"
+    if settings and devices and kind_of(device) not in devices:
         raise ConfigError(
             f"'{settings.method}' with these settings runs on {' and '.join(devices)} only.",
             f"Use {{device={devices[0]}}}.",
         )
+    several = number_of_processes() > 1
+    if several and device not in ("cpu", "cuda"):
+        raise ConfigError(
+            f"Several processes cannot share the device '{device}'.",
+            "Use {device=cuda}, one for each, or {device=cpu}.",
+        )
+    device = f"cuda:{rank_on_machine()}" if several and device == "cuda" else device
+    check_there(device)
     return device
 
 
-def _has_cuda() -> bool:
-    if find_spec("torch") is None:
-        return False
-    import torch
-
-    return torch.cuda.is_available()
+def check_processes(settings: RunSettings) -> None:
+    """Raise a `ConfigError` if torchrun has started several processes, and they cannot train this together."""
+    if not settings.requirements.several_processes:
+        refuse_several(f"'{settings.method}' is trained by one process")
+    elif settings.requirements.in_epochs:
+        check_shares(settings.training.batch_size)
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Seed torch, and leave the caller's random state alone."""
-    import torch
+def _for_epochs(settings: RunSettings, device: Device) -> Iterator[None]:
+    """Seed torch, and connect the processes that train together, if there are several."""
+    from multidomain.nn.collectives import joined
 
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(settings.training.seed, device), joined(device):
         yield

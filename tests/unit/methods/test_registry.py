@@ -223,7 +223,7 @@ def test_a_file_without_methods(tmp_path: Path):
 
 
 LINEAR: dict[str, Any] = {"features": {"weighting": "tfidf"}, "prunable": True, "linear": True}
-NETWORK = {"in_epochs": True, "is_random": True, "shared_features": True}
+NETWORK = {"in_epochs": True, "is_random": True, "shared_features": True, "several_processes": True}
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ NETWORK = {"in_epochs": True, "is_random": True, "shared_features": True}
             {"extractor": "cnn", "dimension": 50},
             Requirements(
                 featurizer="sequences",
-                devices=("cpu",),
+                devices=(),
                 unlabelled_text=True,
                 private_features=True,
                 input_dimension=50,

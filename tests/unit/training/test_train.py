@@ -19,7 +19,7 @@ from multidomain.errors import ConfigError, DataError, ModelError, Note
 from multidomain.metrics import selection_score
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
-from multidomain.training.train import fingerprints, resolved_device, train_model
+from multidomain.training.train import fingerprints, resolved_device, suited_device, train_model
 
 SMALL = {"hidden": (6,), "shared_size": 4, "private_size": 4, "lr": 0.01}
 
@@ -347,3 +347,34 @@ def test_devices():
             ConfigError, match=r"Device 'cuda' was asked for and there is none\. Use device='cpu' or device='auto'\."
         ):
             resolved_device("cuda")
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_one_of_several_devices():
+    network, linear = RunSettings(method="sp"), RunSettings(method="lr")
+    assert resolved_device("auto", network) == "cuda" and resolved_device("auto", linear) == "cpu"
+    assert resolved_device("cuda:1", network) == "cuda:1"
+    assert suited_device(network, "cuda:1") == "cuda:1" and suited_device(linear, "cuda:1") == "auto"
+    with pytest.raises(ConfigError, match=r"'cuda:3' was asked for, and there are 2 CUDA devices: cuda:0 to cuda:1\."):
+        resolved_device("cuda:3", network)
+    with pytest.raises(ConfigError, match="'lr' with these settings runs on cpu only"):
+        resolved_device("cuda:1", linear)
+
+
+def test_a_run_may_go_on_another_device_of_the_kind():
+    corpus = load_corpus("demo")
+    split, settings = holdout_split(corpus), RunSettings(method="sp")
+    of = [fingerprints(corpus, split, settings, device) for device in ("cpu", "cuda", "cuda:1", "mps")]
+    assert of[1] == of[2] and len({*of}) == 3
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="the device is there")
+def test_no_metal():
+    with pytest.raises(ConfigError, match="Device 'mps' was asked for and there is none"):
+        resolved_device("mps", RunSettings(method="man-nll", method_settings={"extractor": "cnn"}))

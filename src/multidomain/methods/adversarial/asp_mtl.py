@@ -14,6 +14,7 @@ from multidomain.methods.base import Requirements
 from multidomain.methods.gradient import Stream
 from multidomain.methods.registry import register
 from multidomain.methods.task import Task
+from multidomain.nn.collectives import mean_over_processes, share
 from multidomain.nn.extractors.base import uniform
 from multidomain.nn.reversal import reverse_gradient
 from multidomain.nn.sparse import SparseBatch
@@ -122,7 +123,8 @@ class ASPMTL(NetworkMethod):
         loss = J_C(self.C(torch.cat(parts, dim=-1)), batch.y, batch.weight)
         log = {"J_C": loss.detach()}
         if self.F_d is not None:
-            orthogonality = (parts[0].transpose(1, 2) @ parts[1]).square().sum()
+            product = share()[1] * mean_over_processes(parts[0].transpose(1, 2) @ parts[1])  # over the whole batch
+            orthogonality = product.square().sum()
             loss = loss + s.gamma * orthogonality
             log["orthogonality"] = orthogonality.detach()
         if self.D is not None and text is not None:

@@ -18,6 +18,7 @@ from multidomain.methods.gradient import Stream
 from multidomain.methods.history import History
 from multidomain.methods.registry import register
 from multidomain.methods.task import Task
+from multidomain.nn.collectives import mean_over_processes
 from multidomain.nn.reversal import reverse_gradient
 from multidomain.nn.sparse import SparseBatch
 from multidomain.objectives.label import J_C_of_domain
@@ -76,12 +77,12 @@ class SourcesAndTarget(NetworkMethod):
         B, sources = batch.y.shape[1], len(batch.y)
         x = batch.x if self.D is None else batch.x + U.sample().x.blocks(self.targets, B)
         f = self.F_s(x).view(-1, B, self.settings.shared_size)  # sources first, then targets
-        j_C = J_C_of_domain(self.C(f[:sources]), batch.y, batch.weight)  # (sources,)
+        j_C = mean_over_processes(J_C_of_domain(self.C(f[:sources]), batch.y, batch.weight))  # (sources,)
         j_D = None
         if self.D is not None:
             read, weight = self.D_input(f, x)
             logits = self.D(reverse_gradient(read, self.settings.lam))
-            j_D = self._j_D(logits, weight, sources)
+            j_D = mean_over_processes(self._j_D(logits, weight, sources))
         self.descend(self.combined(j_C, j_D))
         log = {"J_C": j_C.sum().detach()}
         return log if j_D is None else {**log, "J_D": j_D.mean().detach()}
@@ -163,4 +164,4 @@ def _mean(losses: Tensor, weight: Tensor | None) -> Tensor:
     if weight is None:
         return losses.mean(dim=0)
     weight = weight.view(len(losses), -1)
-    return (losses * weight).sum(dim=0) / weight.sum(dim=0)
+    return (losses * weight).sum(dim=0) / mean_over_processes(weight.sum(dim=0))

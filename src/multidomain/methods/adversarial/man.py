@@ -21,6 +21,7 @@ from multidomain.methods.priors.settings import ClassPriors, described, resolved
 from multidomain.methods.registry import register
 from multidomain.methods.task import Task
 from multidomain.nn.adam import DenseAdam
+from multidomain.nn.collectives import mean_over_processes
 from multidomain.nn.heads import Head
 from multidomain.nn.kernels.head_gradient import set_gradients
 from multidomain.nn.norm import Norm
@@ -240,7 +241,8 @@ class MAN(NetworkMethod):
             logits = set_gradients(self.D, read[rows], partial(self.J_D_gradient, weight=counts))  # (N, B, N)
             self.take_step(["D"])
         correct = logits.argmax(-1) == torch.arange(N, device=logits.device)[:, None]
-        return {"J_D": self.J_D(logits, counts), "D_accuracy": correct.double().mean()}
+        exact = torch.float64 if correct.device.type == "cpu" else torch.float32  # not every device has doubles
+        return {"J_D": self.J_D(logits, counts), "D_accuracy": correct.to(exact).mean()}
 
     def _updates_of_D(self, epoch: int, i: int) -> int:
         warming = self.settings.warm_up and (i == 0 or (epoch == 0 and i < WARM_UP_ITERATIONS))
@@ -254,7 +256,7 @@ class MAN(NetworkMethod):
         if self.prior_ratio is None:
             return None
         weight = torch.einsum("tdbk,dk->tdb", p.unflatten(0, (-1, len(self.prior_ratio))), self.prior_ratio)
-        return (weight / weight.mean(dim=-1, keepdim=True)).flatten(0, 1)
+        return (weight / mean_over_processes(weight.mean(dim=-1, keepdim=True))).flatten(0, 1)
 
     def _class_probabilities(self, f_s: Tensor, x: SparseBatch) -> Tensor:
         """What C predicts for mini-batches of all domains, ordered by draw, then by domain."""
@@ -270,8 +272,8 @@ class MAN(NetworkMethod):
         blocks = [draw * N + d for d in self.task.labelled for draw in range(times)]
         own = self.F_d(x.blocks(blocks, B)).unflatten(1, (times, B))  # (labelled, times, B, size)
         f_d = own.new_zeros(times, N, B, own.shape[-1])
-        f_d[:, list(self.task.labelled)] = own.transpose(0, 1)
-        return f_d.flatten(0, 1)
+        labelled = torch.tensor(self.task.labelled).to(own.device)
+        return f_d.index_copy_(1, labelled, own.transpose(0, 1)).flatten(0, 1)
 
     def _f_s(self, x: SparseBatch, mini_batches: int) -> Tensor:
         """Shared features of mini-batches: (mini_batches, B, shared_size)."""

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from multidomain.errors import quoted
 from multidomain.methods.divergence import Divergence, not_finite
 from multidomain.methods.gradient import GradientMethod
+from multidomain.nn import kernels
 from multidomain.nn.adam import DenseAdam
+from multidomain.nn.collectives import share_gradients
 from multidomain.nn.extractors.base import Extractor
-from multidomain.nn.gradients import clip_gradients, gradient_of
+from multidomain.nn.gradients import clip_dense, clip_gradients, gradient_of
 from multidomain.nn.sparse import SparseBatch
 
 
@@ -34,7 +36,7 @@ class NetworkMethod(GradientMethod):
         """Let every copy of every extractor start from the same word vectors, shape (words, dimension)."""
         with torch.no_grad():
             for F in self.extractors:
-                F.table.copy_(torch.from_numpy(vectors).repeat(F.copies, 1))
+                F.table.copy_(torch.as_tensor(vectors).to(F.table.dtype).repeat(F.copies, 1))
 
     def D_input(self, f_s: Tensor, x: SparseBatch) -> tuple[Tensor, Tensor | None]:
         """Return what D reads of mini-batches of several domains, and how much each row counts in its objective.
@@ -65,7 +67,7 @@ class NetworkMethod(GradientMethod):
         modules = [*self.extractors, *heads]
         parameters = [p for module in modules for p in module.parameters()]
         tables = []
-        if parameters[0].device.type == "cpu":  # elsewhere the first layer is updated as a whole
+        if kernels.run_on(parameters[0].device):  # elsewhere the first layer is updated as a whole
             from multidomain.nn.kernels.row_adam import RowAdam  # imported here: prediction must not load the compiler
 
             learning = [F for F in self.extractors if F.table.requires_grad]
@@ -97,12 +99,17 @@ class NetworkMethod(GradientMethod):
     def take_step(self, names: Sequence[str]) -> None:
         """Take one step down the gradients that are set, clipped if so set. Their norm is over all optimisers named."""
         optimisers = [self.optimisers[name] for name in names if name in self.optimisers]
+        parameters = [p for one in optimisers for group in one.param_groups for p in group["params"]]
+        share_gradients(parameters)
         if self.clip_norm is not None:
-            self._clip([p for one in optimisers for group in one.param_groups for p in group["params"]], self.clip_norm)
+            self._clip(parameters, self.clip_norm)
         for optimiser in optimisers:
             optimiser.step()
 
     def _clip(self, parameters: Sequence[Tensor], clip_norm: float) -> None:
+        if not kernels.run_on(self.device):  # a norm that is not finite soon shows in the losses
+            clip_dense(parameters, clip_norm)
+            return
         norm = clip_gradients(parameters, clip_norm)
         if math.isfinite(norm):
             return

@@ -64,6 +64,7 @@ class ExtractorSettings(Settings):
             unseen_domains=shared,
             shared_features=shared,
             private_features=private,
+            several_processes=True,
             input_dimension=self.dimension if "dimension" in self.extractor_entry.uses else 0,
         )
 

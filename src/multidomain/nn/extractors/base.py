@@ -37,7 +37,7 @@ class Extractor(nn.Module, ABC):
     featurizer
         Name of the featurizer whose rows it reads.
     devices
-        Device types it runs on; empty for all that torch supports.
+        Kinds of devices it runs on (cpu, cuda, mps); empty for all.
     """
 
     featurizer: ClassVar[str] = "sequences"

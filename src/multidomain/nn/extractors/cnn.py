@@ -8,7 +8,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from multidomain.nn import kernels
 from multidomain.nn.extractors.base import WORD_SETTINGS, WordExtractor, of_copy, register, uniform
+from multidomain.nn.kernels.padded_conv import padded_conv_pool
 from multidomain.nn.sparse import SparseBatch
 
 
@@ -26,8 +28,6 @@ class CNNExtractor(WordExtractor):
     sizes, filters
         Kernel sizes, and the number of filters per size.
     """
-
-    devices = ("cpu",)
 
     def __init__(
         self,
@@ -52,11 +52,17 @@ class CNNExtractor(WordExtractor):
         return cls(copies, n_inputs, s.dimension, s.kernel_sizes, s.filters, n_outputs, s.dropout)
 
     def forward(self, x: SparseBatch, copy: int | None = None) -> Tensor:
-        from multidomain.nn.kernels.conv_pool import conv_pool  # here: other extractors need not wait for a compiler
-
         x, filters = self._in_table(x, copy), of_copy(self.filters, copy)
-        if self._learning is not None:
-            self._learning.refresh(self.vectors, x.index)
-        pooled = conv_pool(x, self.vectors, filters, self.sizes, self._learning is not None)
+        pooled = self._pooled(x, filters) if kernels.run_on(x.device) else self._padded(x, filters)
         pooled = pooled.view(len(filters), -1, pooled.shape[-1])
         return self._features((pooled + of_copy(self.filter_bias, copy)).relu(), copy)
+
+    def _pooled(self, x: SparseBatch, filters: Tensor) -> Tensor:
+        from multidomain.nn.kernels.conv_pool import conv_pool  # here: other extractors need not wait for a compiler
+
+        if self._learning is not None:
+            self._learning.refresh(self.vectors, x.index)
+        return conv_pool(x, self.vectors, filters, self.sizes, self._learning is not None)
+
+    def _padded(self, x: SparseBatch, filters: Tensor) -> Tensor:
+        return padded_conv_pool(x, self.vectors, filters, self.sizes)

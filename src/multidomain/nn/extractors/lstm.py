@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,9 +72,8 @@ class LSTMExtractor(WordExtractor):
     def forward(self, x: SparseBatch, copy: int | None = None) -> Tensor:
         words = self._in_table(_with_a_word(x), copy)
         # Each word is its own row, so that the vectors get row gradients like every other table.
-        one_by_one = SparseBatch(
-            words.index, words.value, torch.arange(len(words.index) + 1, device=words.index.device)
-        )
+        one_each = torch.arange(len(words.index) + 1, device=words.device)
+        one_by_one = SparseBatch(words.index, words.value, one_each, counts=np.ones(len(words.index), np.int64))
         look_up = row_sum if self._learning is None else self._learning.row_sum
         vectors = look_up(one_by_one, self.vectors)  # (words, dimension)
 
@@ -100,7 +100,7 @@ class LSTMExtractor(WordExtractor):
 
 @dataclass(frozen=True)
 class _Order:
-    """The order in which the networks read the words of their documents.
+    """The order in which the networks read the words of their documents, found outside of the device they are on.
 
     Attributes
     ----------
@@ -122,23 +122,27 @@ class _Order:
     @classmethod
     def of(cls, words: SparseBatch, copies: int, directions: int) -> _Order:
         """Order documents, the same number per copy, by length."""
-        lengths, document = words.offset.diff(), words.row_of_value
-        longest_first = lengths.view(copies, -1).argsort(dim=1, descending=True, stable=True)
-        rank = longest_first.argsort(dim=1).flatten()
-        longest = lengths.view(copies, -1).gather(1, longest_first).amax(dim=0)
-        at_end = longest.bincount()  # how many end at each length
-        widths = len(longest) - at_end.cumsum(0)[:-1]
-        start = widths.cumsum(0) - widths
+        lengths = words.lengths
+        offset = np.concatenate([[0], lengths.cumsum()])
+        document = np.repeat(np.arange(len(lengths)), lengths)
+        of_copy = lengths.reshape(copies, -1)
+        longest_first = (-of_copy).argsort(axis=1, kind="stable")
+        rank = longest_first.argsort(axis=1).ravel()
+        longest = np.take_along_axis(of_copy, longest_first, axis=1).max(axis=0)
+        at_end = np.bincount(longest)  # how many end at each length
+        widths = len(longest) - at_end.cumsum()[:-1]
+        start = widths.cumsum() - widths
 
-        forwards = torch.arange(len(document), device=lengths.device) - words.offset[document]
-        step = torch.stack([forwards, lengths[document] - 1 - forwards][:directions], dim=1)
+        forwards = np.arange(len(document)) - offset[document]
+        step = np.stack([forwards, lengths[document] - 1 - forwards][:directions], axis=1)
         size = int(widths.sum())
-        network = (document * copies // len(lengths))[:, None] * directions + torch.arange(directions).to(step)
+        network = (document * copies // len(lengths))[:, None] * directions + np.arange(directions)
         place = network * size + start[step] + rank[document, None]
-        word = step.new_zeros(copies * directions * size)
-        word[place] = torch.arange(len(document), device=lengths.device)[:, None].expand_as(place)
-        ends = torch.stack([words.offset[1:] - 1, words.offset[:-1]][:directions], dim=1)
-        return cls(widths.tolist(), word, place, place.gather(0, ends))
+        word = np.zeros(copies * directions * size, np.int64)
+        word[place] = np.arange(len(document))[:, None]
+        ends = np.stack([offset[1:] - 1, offset[:-1]][:directions], axis=1)
+        last = np.take_along_axis(place, ends, axis=0)
+        return cls(widths.tolist(), *(torch.as_tensor(where).to(words.device) for where in (word, place, last)))
 
 
 def _attended(h: Tensor, words: SparseBatch, attention: Tensor) -> Tensor:
@@ -153,13 +157,13 @@ def _attended(h: Tensor, words: SparseBatch, attention: Tensor) -> Tensor:
 
 def _with_a_word(x: SparseBatch) -> SparseBatch:
     """Return the batch with word 0, the unknown word, in each empty row."""
-    lengths = x.offset.diff()
+    lengths = x.lengths
     if (lengths > 0).all():
         return x
-    offset = torch.zeros_like(x.offset)
-    torch.cumsum(lengths.clamp(min=1), 0, out=offset[1:])
-    index = x.index.new_zeros(int(offset[-1]))
+    at_least_one = np.maximum(lengths, 1)
+    offset = torch.as_tensor(np.concatenate([[0], at_least_one.cumsum()])).to(x.device)
+    index = x.index.new_zeros(int(at_least_one.sum()))
     value = x.value.new_ones(len(index))
-    kept = offset[:-1][x.row_of_value] + torch.arange(len(x.index), device=offset.device) - x.offset[x.row_of_value]
+    kept = offset[:-1][x.row_of_value] + torch.arange(len(x.index), device=x.device) - x.offset[x.row_of_value]
     index[kept] = x.index
-    return SparseBatch(index, value, offset)
+    return SparseBatch(index, value, offset, counts=at_least_one)

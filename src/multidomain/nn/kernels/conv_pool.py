@@ -2,7 +2,8 @@
 
 Each filter has its maximum at one position of each document. So the forward pass multiplies each distinct word of a
 batch once with all filters and sums the rows of neighbouring words; the backward pass only visits the positions of the
-maxima. The results equal those of a dense convolution and maximum, with about a hundredth of the backward work.
+maxima. The results equal those of a dense convolution and maximum, with about a hundredth of the backward work. CPU
+only; the plain form is in `multidomain.nn.kernels.padded_conv`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multidomain.errors import ConfigError
 from multidomain.kernels.compiled import compiled
 from multidomain.nn.kernels.row_sum import RowGradient
 from multidomain.nn.sparse import SparseBatch
@@ -39,8 +39,6 @@ def conv_pool(x: SparseBatch, table: Tensor, filters: Tensor, sizes: tuple[int, 
         Store the gradient of the word vectors in ``table.row_gradient``, a `RowGradient`. Otherwise a table
         that requires a gradient gets a dense one.
     """
-    if table.device.type != "cpu":
-        raise ConfigError("The CNN runs on the CPU only.", "Use {device=cpu}, or another extractor.")
     return _ConvPool.apply(filters, table, x, sizes, learns_words)
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from multidomain.kernels.compiled import compiled
+from multidomain.nn.collectives import in_shared_step, rows_of_all
 from multidomain.nn.kernels.row_sum import RowGradient
 from multidomain.nn.pages import move_to_large_pages, zeros_like
 from multidomain.nn.sparse import SparseBatch
@@ -75,6 +76,8 @@ class RowAdam(Optimizer):
     def sum_rows(self, p: Tensor, rows: Tensor, batch: SparseBatch, n_sums: int) -> Tensor:
         """Return `row_sum` of the transpose of `batch`, whose rows belong to `rows` of the parameter."""
         sums = p.new_zeros(n_sums, p.shape[1])
+        if in_shared_step():
+            self.refresh(p, rows)
         state, entries = self.state[p], _entries(batch)
         _add_rows(_arrays(p, state), rows.numpy(), entries, int(state["step"]), self._adam, sums.numpy())
         return sums
@@ -91,14 +94,22 @@ class RowAdam(Optimizer):
 
     @torch.no_grad()
     def refresh(self, p: Tensor, rows: Tensor) -> None:
-        """Bring some rows up to date; duplicates are allowed."""
+        """Bring some rows up to date; duplicates are allowed.
+
+        Processes that train together do so for the rows of all: what is made up for at other steps rounds otherwise,
+        and their weights would part.
+        """
+        self._refresh(p, rows_of_all(rows))
+
+    def _refresh(self, p: Tensor, rows: Tensor) -> None:
         state = self.state[p]
         _refresh(_arrays(p, state), rows.numpy(), int(state["step"]), self._adam)
 
+    @torch.no_grad()
     def flush(self) -> None:
         """Bring all rows up to date."""
         for p in self._params():
-            self.refresh(p, torch.arange(len(p)))
+            self._refresh(p, torch.arange(len(p)))
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]

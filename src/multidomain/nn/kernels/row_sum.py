@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from multidomain.nn import kernels
 from multidomain.nn.sparse import SparseBatch
+
+_AT_A_TIME = 1 << 25  # numbers of weight rows, which bounds the memory for them
 
 
 def row_sum(x: SparseBatch, weight: Tensor) -> Tensor:
     """Return the product of a sparse batch and a weight matrix, shape (rows, weight.shape[1])."""
+    if not kernels.has_fused(x.device):
+        return _RowSum.apply(weight, x)
     return functional.embedding_bag(
         x.index, weight, x.offset, mode="sum", per_sample_weights=x.value, include_last_offset=True
     )
+
+
+class _RowSum(torch.autograd.Function):
+    """The same in operations that every device has; weight rows are read some at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, x: SparseBatch) -> Tensor:
+        ctx.x, ctx.shape = x, weight.shape
+        sums = weight.new_zeros(len(x), weight.shape[1])
+        for some, row in _pieces(x, weight.shape[1]):
+            sums.index_add_(0, row, weight[x.index[some]] * x.value[some, None])
+        return sums
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        x, of_weight = ctx.x, gradient.new_zeros(ctx.shape)
+        for some, row in _pieces(x, gradient.shape[1]):
+            of_weight.index_add_(0, x.index[some], gradient[row] * x.value[some, None])
+        return of_weight, None
+
+
+def _pieces(x: SparseBatch, width: int) -> Iterator[tuple[slice, Tensor]]:
+    """Yield some values of a batch at a time, and the rows they are in."""
+    row, size = x.row_of_value, max(1, _AT_A_TIME // width)
+    for start in range(0, len(x.index), size):
+        some = slice(start, start + size)
+        yield some, row[some]
 
 
 @dataclass(frozen=True)
