@@ -75,7 +75,7 @@ def train(
 def predict(
     data: Annotated[str, typer.Argument(help="A corpus of texts to train on and to predict.")] = "demo",
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = "sped,fa-lr",
-    rows: Annotated[int, typer.Option(help="Rows of the file that is timed.")] = 100_000,
+    rows: Annotated[int, typer.Option(help="Rows of the file that is timed.")] = 400_000,
     memory: Annotated[str, typer.Option(help="Rows of the files whose peak memory is measured.")] = "10_000,100_000",
     repeats: Repeats = 3,
     output: Output = Path("results/bench.jsonl"),

@@ -13,7 +13,7 @@ from multidomain.features.sparse_rows import row_blocks
 
 _MORE = 50  # directions beyond those wanted, for the accuracy of the last
 _ROUNDS = 3
-_MOST_ROWS = 1 << 17  # of a dense matrix with a column for each direction
+_MOST_ROWS = 1 << 16  # of a dense matrix with a column for each direction
 _PRODUCT_ROWS = 512
 
 

@@ -20,7 +20,7 @@ from multidomain.errors import DataError, Note, quoted
 from multidomain.kernels.parallel import map_ahead
 from multidomain.model.model import Model, UnknownDomain
 
-_CHUNK = 4096
+_CHUNK = 8192
 ABSTAINED = -1
 
 
