@@ -62,6 +62,18 @@ def check_there(device: str) -> None:
         )
 
 
+def usable(device: str) -> str:
+    """Return a device to predict on, "auto" resolved; raise a `ConfigError` if there is no such device."""
+    try:
+        checked(device)
+    except ValueError as error:
+        raise ConfigError(f"'{device}' is no device: {error}.") from None
+    if device == "auto":
+        return "cuda" if cuda_devices() else "cpu"
+    check_there(device)
+    return device
+
+
 _ANOTHER = "Use {device=cpu} or {device=auto}."
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from multidomain.devices import check_there, checked, kind_of, seeded
 from multidomain.errors import ConfigError
 from multidomain.estimator import MultiDomainClassifier
+from multidomain.model.model import Model
 from multidomain.runs.config import TrainConfig
 
 
@@ -43,3 +46,12 @@ def test_seeding_leaves_the_state_of_the_caller_alone():
     assert torch.equal(torch.get_rng_state(), before)
     with seeded(5, "cpu"):
         assert torch.equal(torch.rand(3), ours)
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [("tpu", "'tpu' is no device: expected auto, cpu, cuda"), ("cuda:7", "Device 'cuda:7' was asked for")],
+)
+def test_a_model_on_a_device_that_is_not_there(device: str, said: str, tmp_path: Path):
+    with pytest.raises(ConfigError, match=said):
+        Model.load(tmp_path, device)
