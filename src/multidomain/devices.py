@@ -48,7 +48,11 @@ def cuda_devices() -> int:
 
 
 def check_there(device: str) -> None:
-    """Raise a `ConfigError` if this machine does not have a device."""
+    """Raise a `ConfigError` if this machine does not have a device, or no device is called so."""
+    try:
+        checked(device)
+    except ValueError as error:
+        raise ConfigError(f"'{device}' is no device: {error}.") from None
     kind, _, number = device.partition(":")
     there = {"cuda": cuda_devices, "mps": _mps_devices}.get(kind, lambda: 1)()
     if not there:
@@ -60,6 +64,14 @@ def check_there(device: str) -> None:
             f"{counted(there, 'CUDA device')}: {names}.",
             _ANOTHER,
         )
+
+
+def usable(device: str) -> str:
+    """Return a device to predict on, "auto" resolved; raise a `ConfigError` if there is no such device."""
+    if device == "auto":
+        return "cuda" if cuda_devices() else "cpu"
+    check_there(device)
+    return device
 
 
 _ANOTHER = "Use {device=cpu} or {device=auto}."

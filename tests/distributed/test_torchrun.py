@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import distributed
-from train_together import CASES
+from train_together import CASES, run_all
 
 pytestmark = pytest.mark.skipif(not distributed.is_available(), reason="this torch has no distributed package")
 
@@ -36,7 +36,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """What one process and what two have made of all cases."""
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
     subprocess.run([*PROCESSES, SCRIPT, two], env=environment(), check=True, timeout=250)
-    subprocess.run([sys.executable, SCRIPT, one], env=environment(), check=True, timeout=250)
+    run_all(one)
     return one, two
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,20 +73,32 @@ def run(case: str, dropout: float = 0.0) -> dict[str, Any]:
     }
 
 
-def use_doubles() -> None:
+@contextmanager
+def doubles() -> Iterator[None]:
     """Let networks compute in double precision, so that what differs by rounding can be told from what is wrong."""
+    single = torch.get_default_dtype(), SparseMatrix.__init__.__defaults__
     torch.set_default_dtype(torch.float64)
     SparseMatrix.__init__.__defaults__ = ("cpu", torch.float64)  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(single[0])
+        SparseMatrix.__init__.__defaults__ = single[1]  # type: ignore[misc]
+
+
+def run_all(folder: Path) -> None:
+    """Write what comes of each case in double precision and without dropout."""
+    with doubles():
+        for case in CASES:
+            result = run(case)
+            weights = result.pop("weights")
+            save_file(weights, folder / f"{case} {rank()}.safetensors")
+            (folder / f"{case} {rank()}.json").write_text(json.dumps(result))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    use_doubles()
     folder = Path(sys.argv[1])
-    for case in CASES:
-        result = run(case)
-        weights = result.pop("weights")
-        save_file(weights, folder / f"{case} {rank()}.safetensors")
-        (folder / f"{case} {rank()}.json").write_text(json.dumps(result))
+    run_all(folder)
     noisy = run("man-nll", dropout=0.4)
     save_file(noisy["weights"], folder / f"dropout {rank()}.safetensors")

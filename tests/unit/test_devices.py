@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 
 from multidomain.devices import check_there, checked, kind_of, seeded
 from multidomain.errors import ConfigError
 from multidomain.estimator import MultiDomainClassifier
+from multidomain.model.model import Model
 from multidomain.runs.config import TrainConfig
+from multidomain.training.settings import RunSettings
+from multidomain.training.train import resolved_device
+
+Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.mark.parametrize("name", ["auto", "cpu", "cuda", "cuda:0", "cuda:12", "mps"])
@@ -35,6 +43,11 @@ def test_one_device_and_the_wrong_number(monkeypatch: pytest.MonkeyPatch):
         check_there("cuda:3")
 
 
+def test_a_name_that_no_device_has():
+    with pytest.raises(ConfigError, match="'tpu' is no device: expected auto, cpu, cuda, cuda:NUMBER or mps"):
+        resolved_device("tpu", RunSettings(method="sp"))
+
+
 def test_seeding_leaves_the_state_of_the_caller_alone():
     torch.manual_seed(1)
     before = torch.get_rng_state()
@@ -43,3 +56,21 @@ def test_seeding_leaves_the_state_of_the_caller_alone():
     assert torch.equal(torch.get_rng_state(), before)
     with seeded(5, "cpu"):
         assert torch.equal(torch.rand(3), ours)
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [("tpu", "'tpu' is no device: expected auto, cpu, cuda"), ("cuda:7", "Device 'cuda:7' was asked for")],
+)
+def test_a_model_on_a_device_that_is_not_there(device: str, said: str, tmp_path: Path):
+    with pytest.raises(ConfigError, match=said):
+        Model.load(tmp_path, device)
+
+
+def test_commands_that_predict_refuse_a_device_that_is_not_there(run: Run, tmp_path: Path):
+    assert run("train", "demo", "-o", tmp_path / "m", "--method", "lr", "--max-features", 50)[0] == 0
+    (tmp_path / "new.csv").write_text("text\nfine\n")
+    for command in (("evaluate", tmp_path / "m", "demo"), ("predict", tmp_path / "m", tmp_path / "new.csv")):
+        code, _, err = run(*command, "--device", "cuda:9")
+        assert code == 2 and "Device 'cuda:9' was asked for" in err and "--device cpu" in err
+        assert run(*command, "--device", "auto")[0] == 0

@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from multidomain.cli.console import err, out, print_notes
-from multidomain.cli.options import READING, DataArgument, MethodFile, ModelArgument, Unknown, load_data, with_options
+from multidomain.cli.options import (
+    READING,
+    DataArgument,
+    MethodFile,
+    ModelArgument,
+    PredictOn,
+    Unknown,
+    load_data,
+    with_options,
+)
 from multidomain.errors import counted
 
 
@@ -20,6 +29,7 @@ def evaluate_command(
     data: DataArgument,
     unknown_domain: Unknown = "shared",
     method: MethodFile = None,
+    device: PredictOn = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score a model on labelled data, domain by domain.
@@ -35,7 +45,7 @@ def evaluate_command(
     from multidomain.runs.folder import RunFolder
     from multidomain.runs.unlabelled import predicted_in
 
-    trained = Model.load(model, method=method)
+    trained = Model.load(model, device, method=method)
     corpus = load_data(data, given)
     run = RunFolder(model)
     chosen = run.rows_to_score(corpus)

@@ -43,6 +43,10 @@ MethodFile = Annotated[
         help="Method of the model, if no installed package has it. Code named in the folder is never run.",
     ),
 ]
+PredictOn = Annotated[
+    str,
+    typer.Option("--device", metavar="auto|cpu|cuda|cuda:N|mps", help="Device that a network predicts on."),
+]
 Unknown = Annotated[
     UnknownDomain,
     typer.Option(help="Domain not in training: predict from the shared features, or refuse."),

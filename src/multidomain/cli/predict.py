@@ -15,6 +15,7 @@ from multidomain.cli.options import (
     Engine,
     MethodFile,
     ModelArgument,
+    PredictOn,
     TextColumn,
     Unknown,
 )
@@ -64,6 +65,7 @@ def predict_command(
     encoding: Encoding = "utf-8",
     unknown_domain: Unknown = "shared",
     method: MethodFile = None,
+    device: PredictOn = "cpu",
     engine: Engine = None,
     address: Address = None,
     workers: Annotated[
@@ -82,7 +84,7 @@ def predict_command(
     from multidomain.model.batch_predictor import BatchPredictor
 
     predictor = BatchPredictor(
-        model.resolve(), text_column, domain_column, domain, probabilities, abstain, unknown_domain, method
+        model.resolve(), text_column, domain_column, domain, probabilities, abstain, unknown_domain, method, device
     )
     if output is not None and is_parquet_to_parquet(source, output) and not are_partitions(source, output, engine):
         predict_parquet(predictor, source, output)
@@ -106,7 +108,7 @@ def predict_command(
     use_threads(threads)
     with without_collection():
         done = predict_file(
-            Model.load(model, method=method),
+            Model.load(model, device, method=method),
             Path(source),
             output,
             Columns(text=text_column, domain=domain_column),

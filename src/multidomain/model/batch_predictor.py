@@ -33,6 +33,8 @@ class BatchPredictor:
         The trained model, where every worker finds it.
     text_column, domain_column
         By default auto-detected.
+    device
+        Where a network predicts; see `Model.load`.
 
     Examples
     --------
@@ -50,11 +52,12 @@ class BatchPredictor:
     abstain: float = 0.0
     unknown_domain: UnknownDomain = "shared"
     method: str | None = None
+    device: str = "cpu"
 
     @property
     def model(self) -> Model:
         """Return the model, which this process loads if it has not yet, or if it was replaced."""
-        return _loaded(str(self.folder), _version(Path(self.folder)), self.method)
+        return _loaded(str(self.folder), _version(Path(self.folder)), self.method, self.device)
 
     @property
     def added(self) -> dict[str, type]:
@@ -129,9 +132,9 @@ def _version(folder: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: str, version: tuple[int, int], method: str | None) -> Model:
+def _loaded(folder: str, version: tuple[int, int], method: str | None, device: str) -> Model:
     use_threads(1)  # the engine runs as many processes as there are cores
-    return Model.load(folder, method=method)
+    return Model.load(folder, device, method=method)
 
 
 @dataclass(frozen=True)

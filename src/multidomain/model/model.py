@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from multidomain.data.values import ONLY_DOMAIN, domain_name, plain_form
+from multidomain.devices import usable
 from multidomain.errors import DataError, Note, did_you_mean, quoted, warn
 from multidomain.features.base import Featurizer, stored
 from multidomain.methods.base import Method, Requirements
@@ -209,13 +210,15 @@ class Model:
 
         Parameters
         ----------
+        device
+            Where a network predicts: ``cpu``, ``cuda``, ``cuda:1``, ``mps`` or ``auto``.
         method
             File and class of a method that is not in an installed package: ``my_method.py:MyMethod``. Code named in
             the folder is never imported.
         """
         if method is not None:
             method_entry(method)
-        return cls(*load_model(Path(folder), device))
+        return cls(*load_model(Path(folder), usable(device)))
 
 
 def _number_of(documents: Any) -> int:

@@ -141,6 +141,7 @@ def _identity(predictor: BatchPredictor) -> str:
     manifest = Path(predictor.folder) / MANIFEST
     predictor.model  # noqa: B018 - what is wrong with it is said here, and not by every worker
     settings = asdict(predictor) | {"folder": sha256_of(manifest)}
+    del settings["device"]  # where it is answered does not change what was asked
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 
 

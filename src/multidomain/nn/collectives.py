@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -142,15 +143,19 @@ def _gathered(*tensors: Tensor) -> list[tuple[Tensor, ...]]:
     own = torch.tensor([len(tensor) for tensor in tensors])
     lengths = [torch.empty_like(own) for _ in range(n)]
     _call(dist.all_gather, lengths, own)
-    of_each: list[list[Tensor]] = [[] for _ in range(n)]
-    for tensor, sizes in zip(tensors, torch.stack(lengths).T.tolist(), strict=True):
-        padded = tensor.new_zeros(max(sizes), *tensor.shape[1:])
-        padded[: len(tensor)] = tensor.detach()
+    of_each: list[dict[int, Tensor]] = [{} for _ in range(n)]
+    for kind in dict.fromkeys(tensor.dtype for tensor in tensors):  # one message for all tensors of a type
+        places = [place for place, tensor in enumerate(tensors) if tensor.dtype == kind]
+        sizes = [[int(length[p]) * math.prod(tensors[p].shape[1:]) for p in places] for length in lengths]
+        padded = tensors[places[0]].new_zeros(max(map(sum, sizes)))
+        flat = torch.cat([tensors[place].detach().flatten() for place in places])
+        padded[: len(flat)] = flat
         received = [torch.empty_like(padded) for _ in range(n)]
         _call(dist.all_gather, received, padded)
-        for parts, one, size in zip(of_each, received, sizes, strict=True):
-            parts.append(one[:size])
-    return [tuple(parts) for parts in of_each]
+        for parts, one, split in zip(of_each, received, sizes, strict=True):
+            pieces = one[: sum(split)].split(split)
+            parts |= {p: piece.view(-1, *tensors[p].shape[1:]) for p, piece in zip(places, pieces, strict=True)}
+    return [tuple(parts[place] for place in range(len(tensors))) for parts in of_each]
 
 
 def values_of_all(values: Sequence[float]) -> np.ndarray:

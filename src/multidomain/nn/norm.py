@@ -59,8 +59,12 @@ class DomainBatchNorm(nn.Module):
 
     def _normalise_with_others(self, x: Tensor) -> Tensor:
         """Normalise this process's rows by the statistics over those of all processes."""
-        mean = mean_over_processes(x.mean(dim=0))
-        variance = mean_over_processes((x - mean).square().mean(dim=0))
+        own_mean = x.mean(dim=0)
+        own_variance = (x - own_mean).square().mean(dim=0)
+        # One message; in double precision, in which nothing is lost when the squares are subtracted.
+        moments = torch.stack([own_mean.double(), own_variance + own_mean.double().square()])
+        mean, square = mean_over_processes(moments).unbind()
+        mean, variance = mean.to(x.dtype), (square - mean.square()).clamp(min=0).to(x.dtype)
         if self.keeps_statistics:
             rows = len(x) * share()[1]
             with torch.no_grad():
