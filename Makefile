@@ -44,7 +44,7 @@ test-browser: $(INSTALLED) ## try the service's page in a real, headless Chromiu
 	$(BIN)/python -m pytest -m browser tests/browser
 
 test-processes: $(INSTALLED) ## stop and kill processes that train together, and resume; a minute or two
-	$(BIN)/python -m pytest -m processes tests/distributed
+	$(BIN)/python -m pytest -m processes tests/processes
 
 test-ray: $(INSTALLED) ## install Ray, and run the tests of its engine on a real cluster of processes
 	$(BIN)/python -m pip install -qq --editable '.[ray]'

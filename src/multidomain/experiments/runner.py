@@ -230,6 +230,7 @@ def execute(run: Run, work: Path) -> Record:
     scored = train_and_score(corpus, split, settings, device="cpu", checkpoint_path=checkpoint, documents=documents)
     seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
     history = scored.trained.history
+    seconds, cpu_seconds = seconds + history.earlier[0], cpu_seconds + history.earlier[1]
     if any(run.row in recipe.members_of(row) for row in recipe.rows):
         scored.trained.model.save(_kept_model(run, corpus, work))
     for path in work.glob(f"{checkpoint.stem}*.safetensors"):  # an ensemble has one for each member

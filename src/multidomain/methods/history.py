@@ -72,6 +72,8 @@ class History:
         Hyperparameters that were chosen on the dev set.
     class_priors
         Of domains with few labels or none, by name, if the method uses them.
+    earlier
+        Seconds, on the clock and of CPU time, that a run had trained for before its last checkpoint was resumed.
     """
 
     epochs: list[Epoch] = field(default_factory=list)
@@ -79,3 +81,4 @@ class History:
     iterations_per_epoch: int = 0
     chosen: dict[str, Any] = field(default_factory=dict)
     class_priors: dict[str, ClassPrior] = field(default_factory=dict)
+    earlier: tuple[float, float] = (0.0, 0.0)

@@ -154,7 +154,7 @@ def _train(
         best_epoch=history.best_epoch,
         epochs=len(history.epochs),
         chosen=history.chosen,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - began + history.earlier[0],
         unlabelled=unlabelled_domains(scored.trained, corpus, split),
         compaction=Compaction.of(scored, corpus, split),
     )

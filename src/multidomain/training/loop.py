@@ -43,6 +43,7 @@ class Position:
     history: list[Epoch] = field(default_factory=list)
     usual: dict[str, float] = field(default_factory=dict)  # losses before anything was learnt, or at chance if larger
     recovered: list[str] = field(default_factory=list)  # what happened each time that training diverged
+    spent: tuple[float, float] = (0.0, 0.0)  # seconds of training, on the clock and of CPU, before the last checkpoint
 
 
 class Trainer:
@@ -105,6 +106,7 @@ class Trainer:
         self._lower_learning_rates()
         at = self._at
         self._began = self._saved = time.monotonic()
+        self._earlier, self._started = at.spent, _clocks()
         for callback in self._callbacks:
             callback.on_train_begin(self._settings.max_epochs, self._iterations, at.history)
         try:
@@ -120,7 +122,7 @@ class Trainer:
         self._method.load_state_dict(self._best)
         self._method.end_training()
         self._method.eval()
-        return History(at.history, at.best_epoch, self._iterations)
+        return History(at.history, at.best_epoch, self._iterations, earlier=self._earlier)
 
     def _is_over(self) -> bool:
         at = self._at
@@ -250,6 +252,8 @@ class Trainer:
             return
         at, now = self._at, time.monotonic()
         at.drawn = (self._X.drawn, self._U.drawn)
+        wall, cpu = (e + n - s for e, n, s in zip(self._earlier, _clocks(), self._started, strict=True))
+        at.spent = (wall, cpu)
         at.seconds, self._began = at.seconds + now - self._began, now
         self._checkpoint.save(self._method, self._best, asdict(at))
         self._saved = time.monotonic()
@@ -314,6 +318,10 @@ def _what_to_try(settings: TrainingSettings) -> str:
     if not settings.recover:
         hints.append("let training go back and halve the learning rate by itself ({recover=3})")
     return f"{', or '.join(hints)}."
+
+
+def _clocks() -> tuple[float, float]:
+    return time.monotonic(), time.process_time()
 
 
 def _copy(method: GradientMethod) -> dict[str, Tensor]:

@@ -204,7 +204,7 @@ class _Training:
 
         They are joined on the CPU, where every member can run.
         """
-        models, chosen = [], {}
+        models, chosen, earlier = [], {}, np.zeros(2)
         for number, member in enumerate(settings.requirements.members, start=1):
             if member.folder:
                 models.append(Model.load(member.folder))
@@ -214,11 +214,14 @@ class _Training:
             trained = self.run(own, suited_device(own, device), checkpoint)
             trained.model.method.to("cpu")
             models.append(trained.model)
+            earlier += trained.history.earlier
             chosen[f"{number} {member.method}"] = trained.history.chosen or {"epoch": trained.history.best_epoch}
         model = join_models(settings.entry.name, models)
         check_finite(settings.entry.name, model.method)
         encoded = EncodedRows(model.features, self.documents, self.rows, len(self.corpus))
-        return Trained(model, History(chosen=chosen), encoded, tuple(self.notes.so_far))
+        return Trained(
+            model, History(chosen=chosen, earlier=(earlier[0], earlier[1])), encoded, tuple(self.notes.so_far)
+        )
 
 
 def _fitted(name: str, method: Method, data: TrainingData, context: FitContext) -> History:

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -90,6 +91,34 @@ def test_interrupted_after_any_step(step: int, small_method: Make, data: Trainin
     assert path.exists() == (step > 1)
     torch.manual_seed(12345)  # a new process would not have the old one's random state either
     assert_same(train(small_method, data, path), train(small_method, data, None))
+
+
+class Slow(Callback):
+    """Every step takes this long, on both clocks."""
+
+    seconds = 0.05
+
+    def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
+        end = time.process_time() + self.seconds
+        while time.process_time() < end:
+            pass
+
+
+def test_time_before_an_interruption_counts(small_method: Make, data: TrainingData, tmp_path: Path):
+    settings = TrainingSettings(batch_size=4, max_epochs=EPOCHS, patience=EPOCHS, checkpoint_seconds=0)
+    checkpoint = Checkpoint(tmp_path / "run.checkpoint", "fingerprint")
+
+    def run(*callbacks: Callback) -> History:
+        method = small_method(data.task, "man-nll", seed=7)
+        return Trainer(method, data, settings, checkpoint=checkpoint, callbacks=callbacks).run()
+
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            run(Slow(), Interrupt(after_steps=4))  # the fourth is lost
+    for earlier in run().earlier:
+        assert 6 * Slow.seconds <= earlier < 60
+    checkpoint.path.unlink()
+    assert run(Slow()).earlier == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("epoch", range(1, EPOCHS + 1))
