@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 RUNS ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rounding test-browser test-ray test-faults test-mutants lint audit bench clean
+.PHONY: help setup demo test test-rounding test-browser test-ray test-spark test-faults test-mutants lint audit bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -27,8 +27,8 @@ demo: $(INSTALLED) ## train MAN on real text with one domain unlabelled, and sho
 	$(BIN)/multidomain train $$data -o $(RUNS)/demo --overwrite
 
 # Files start in their order and not those with most tests first: the longest are tests/contract and tests/docs.
-test: $(INSTALLED) ## run all tests but those in a browser and on Ray
-	$(BIN)/python -m pytest -m 'not browser and not ray' -n 2 --dist loadfile --no-loadscope-reorder
+test: $(INSTALLED) ## run all tests but those in a browser, on Ray and on Spark
+	$(BIN)/python -m pytest -m 'not browser and not ray and not spark' -n 2 --dist loadfile --no-loadscope-reorder
 
 # Processors add up in different orders. These settings let this one round as others do; what rests on luck shows.
 NUMERIC := tests/contract tests/golden tests/properties tests/serve/test_predict.py \
@@ -43,9 +43,13 @@ test-rounding: $(INSTALLED) ## run the tests of numbers again, rounded as two ot
 test-browser: $(INSTALLED) ## try the service's page in a real, headless Chromium
 	$(BIN)/python -m pytest -m browser tests/browser
 
-test-ray: $(INSTALLED) ## install Ray, and run the tests of its engine on a real cluster of processes
-	$(BIN)/python -m pip install -qq --editable '.[ray]'
+test-ray: $(INSTALLED) ## install Ray, and run the tests of its engine on real clusters of processes
+	$(BIN)/python -m pip install -qq --editable '.[ray]' pandas
 	$(BIN)/python -m pytest -m ray tests/engines
+
+test-spark: $(INSTALLED) ## install Spark (450 MB; needs Java 17), and run the tests of its engine on real clusters of processes
+	$(BIN)/python -m pip install -qq --editable '.[spark]' pandas
+	$(BIN)/python -m pytest -m spark tests/engines
 
 test-faults: $(INSTALLED) ## kill runs, break inputs and attack the service at length; records go to results/reliability.jsonl
 	$(BIN)/python benchmarks/kill_faults.py
