@@ -44,11 +44,11 @@ test-browser: $(INSTALLED) ## try the service's page in a real, headless Chromiu
 	$(BIN)/python -m pytest -m browser tests/browser
 
 test-ray: $(INSTALLED) ## install Ray, and run the tests of its engine on real clusters of processes
-	$(BIN)/python -m pip install -qq --editable '.[ray]' pandas
+	$(BIN)/python -m pip install -qq --editable '.[ray]' 'pandas<3'
 	$(BIN)/python -m pytest -m ray tests/engines
 
 test-spark: $(INSTALLED) ## install Spark (450 MB; needs Java 17), and run the tests of its engine on real clusters of processes
-	$(BIN)/python -m pip install -qq --editable '.[spark]' pandas
+	$(BIN)/python -m pip install -qq --editable '.[spark]' 'pandas<3'
 	$(BIN)/python -m pytest -m spark tests/engines
 
 test-faults: $(INSTALLED) ## kill runs, break inputs and attack the service at length; records go to results/reliability.jsonl

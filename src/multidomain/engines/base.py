@@ -66,10 +66,11 @@ class Engine(ABC):
         """
         self.task_bytes = task_bytes
         free, wanted = available_bytes(), self.workers or os.cpu_count() or 1
-        if self.address is not None or free is None or free >= wanted * task_bytes:
+        fitting = wanted if self.address is not None or free is None else max(1, free // task_bytes)
+        if fitting >= wanted:
             return None
-        self.workers = max(1, free // task_bytes)
-        each, there = (f"{n_bytes / 2**30:.1f} GB" for n_bytes in (task_bytes, free))
+        self.workers = fitting
+        each, there = (f"{n_bytes / 2**30:.1f} GB" for n_bytes in (task_bytes, free or 0))
         return Note(
             f"{counted(self.workers, 'worker')} instead of {wanted}: each needs about {each}, and {there} are free",
             kind="memory-bounds-workers",

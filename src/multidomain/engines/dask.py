@@ -7,9 +7,11 @@ import platform
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, Self
 
+import cloudpickle
 import dask
 import distributed
 from distributed import Client, Future, KilledWorker, LocalCluster, as_completed, wait
@@ -36,8 +38,19 @@ def _alone_in_process(function: Callable[[Task], Any], task: Task) -> Any:
         return function(task)
 
 
-def _memory_limits(dask_scheduler: Any) -> list[int]:
-    return [worker.memory_limit for worker in dask_scheduler.workers.values()]
+def _by_value(called: bytes) -> Callable[[], Any]:
+    """Return a function that knows nothing of this package until it runs.
+
+    Dask pickles a function in a function as a whole. A worker that cannot import what it is sent ends, and nobody is
+    told; this way that is an error of the task.
+    """
+
+    def call() -> Any:
+        import pickle
+
+        return pickle.loads(called)()
+
+    return call
 
 
 @register("dask")
@@ -59,7 +72,12 @@ class DaskEngine(Engine):
         except (OSError, ValueError) as error:
             raise unreachable("Dask", self.address, error) from error
         self._running: dict[Future, Any] = {}
-        self._check_versions()
+        try:
+            self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            self._check_versions()
+        except (OSError, ValueError) as error:
+            self.__exit__()
+            raise unreachable("Dask", self.address, error) from error
         return self
 
     def _check_versions(self) -> None:
@@ -69,16 +87,16 @@ class DaskEngine(Engine):
         for name, found in (("scheduler", versions["scheduler"]), *versions["workers"].items()):
             there = found["packages"]["distributed"], ".".join(found["host"]["python"].split(".")[:2])
             if there != here:
-                self.__exit__()
                 of = "the scheduler has" if name == "scheduler" else f"the worker {name} has"
-                why = f"{of} Dask {there[0]} on Python {there[1]}, and this process {here[0]} on {here[1]}"
-                raise unreachable("Dask", self.address, ValueError(why))
+                raise ValueError(f"{of} Dask {there[0]} on Python {there[1]}, this process {here[0]} on {here[1]}")
 
     def _slots(self) -> int:
         """Return how many workers there are, those with too little memory for a task left out if there are others."""
         if self.address is None or not self.task_bytes:
             return len(self._client.nthreads())
-        limits = self._client.run_on_scheduler(_memory_limits)
+        limits = self._client.run_on_scheduler(
+            lambda dask_scheduler: [worker.memory_limit for worker in dask_scheduler.workers.values()]
+        )
         return sum(not limit or limit >= self.task_bytes for limit in limits)
 
     def __exit__(self, *exception: object) -> None:
@@ -101,9 +119,7 @@ class DaskEngine(Engine):
         while True:
             if not suspects:
                 for task in islice(waiting, most - len(running)):
-                    future = self._client.submit(_alone_in_process, function, task, pure=False)
-                    running[future] = task
-                    ended.add(future)
+                    ended.add(self._submitted(function, task))
             if running:
                 future = next(ended)
                 outcome = _outcome(future, running.pop(future))
@@ -116,12 +132,17 @@ class DaskEngine(Engine):
             else:
                 return
 
+    def _submitted(self, function: Callable[[Task], Any], task: Task) -> Future:
+        called = cloudpickle.dumps(partial(_alone_in_process, function, task))
+        future = self._client.submit(_by_value(called), pure=False)
+        self._running[future] = task
+        return future
+
     def _alone(self, function: Callable[[Task], Any], task: Task) -> Outcome[Task]:
         """Return the outcome of a task whose worker has died once, perhaps of another task."""
         deaths = 1
         while deaths < ATTEMPTS:
-            future = self._client.submit(_alone_in_process, function, task, pure=False)
-            self._running[future] = task
+            future = self._submitted(function, task)
             wait(future)
             outcome = _outcome(future, self._running.pop(future))
             if not isinstance(outcome.error, KilledWorker):

@@ -53,6 +53,7 @@ class SparkEngine(Engine):
         master = self.address or f"local[{self.workers or '*'},{ATTEMPTS}]"
         if master.startswith("local"):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
         conf = pyspark.SparkConf().setMaster(master).setAll(list(_SETTINGS.items()))
         try:
             if master.startswith("spark://"):

@@ -84,7 +84,8 @@ def find_partitions(pattern: str, target: Path) -> list[Partition]:
     if target.exists() and not target.is_dir():
         raise ConfigError(f"Partitions are written into a folder, and '{target}' is none.", "Choose {output=FOLDER}.")
     top = Path(os.path.commonpath([path.resolve().parent for path in files]))
-    partitions = [Partition(path, target / path.resolve().relative_to(top)) for path in files]
+    into = target.absolute()  # workers have other working directories
+    partitions = [Partition(path.absolute(), into / path.resolve().relative_to(top)) for path in files]
     if clash := [str(one.source) for one in partitions if one.source.resolve() == one.target.resolve()]:
         raise ConfigError(f"{quoted(clash)} would be replaced by what is written.", "Choose another {output=FOLDER}.")
     return partitions
