@@ -40,14 +40,14 @@ def with_dask(predictor: BatchPredictor, folder: Path, address: str | None) -> C
 def with_ray(predictor: BatchPredictor, folder: Path, address: str | None) -> Counts:
     import ray
 
-    ray.init(address)
+    ray.init(address or "local")
     rows = ray.data.read_parquet(str(folder))
-    # A pool of two actors, each of which keeps the model.
-    answered = rows.map_batches(
-        type(predictor), fn_constructor_args=[predictor.folder], batch_format="pyarrow", concurrency=2
-    )
-    counts = answered.groupby(["domain", "prediction"]).count().take_all()
-    return {(row["domain"], row["prediction"]): row["count()"] for row in counts}
+    # A pool of one or two actors, each of which keeps the model; another core reads.
+    made = {"fn_constructor_args": [predictor.folder], "batch_format": "pyarrow", "concurrency": (1, 2)}
+    found: Counter[tuple[str, str]] = Counter()
+    for batch in rows.map_batches(BatchPredictor, **made).iter_batches(batch_format="pyarrow"):
+        found.update(zip(batch["domain"].to_pylist(), batch["prediction"].to_pylist(), strict=True))
+    return dict(found)
 
 
 def with_spark(predictor: BatchPredictor, folder: Path, address: str | None) -> Counts:

@@ -15,8 +15,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from multidomain.bench.processes import descendants, has_model_open
+
 SITE = next(path for path in sys.path if path.endswith("site-packages"))
-WITHOUT_PACKAGE = ("-S",)  # and so without the .pth file that leads to the package
 _STARTS_WITHIN = 90  # seconds
 
 
@@ -54,23 +55,6 @@ class Cluster:
     def workers(self) -> list[int]:
         """The processes that have loaded a model."""
         return [pid for pid in self.pids() if has_model_open(pid)]
-
-
-def descendants(pid: int) -> list[int]:
-    found = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in map(int, task.read_text().split()):
-                found += [child, *descendants(child)]
-    return found
-
-
-def has_model_open(pid: int) -> bool:
-    """Whether a process has loaded compiled code that models need, which what starts or watches it does not."""
-    try:
-        return "scipy" in Path(f"/proc/{pid}/maps").read_text()
-    except OSError:
-        return False
 
 
 @contextmanager

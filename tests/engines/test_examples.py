@@ -25,7 +25,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 def printed(script: str, *arguments: object, where: Path) -> str:
     command = [sys.executable, str(EXAMPLES / script), *map(str, arguments)]
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

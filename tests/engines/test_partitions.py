@@ -11,9 +11,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from clusters import descendants, has_model_open
 from partitions import read_parts, write_parts
 
+from multidomain.bench.processes import descendants, has_model_open
 from multidomain.model.batch_predictor import BatchPredictor
 
 Run = Callable[..., tuple[int, str, str]]

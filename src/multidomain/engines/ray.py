@@ -23,13 +23,14 @@ from multidomain.engines.base import (
     unreachable,
     worker_died,
 )
+from multidomain.errors import MultidomainError
 
 
 def _raised(error: RayTaskError) -> Exception:
     """Return what the function raised, or that a worker could not import it."""
-    if "failed to import" in str(error) and (lacking := lacks_package(error)):
-        return lacking
-    return error.cause if isinstance(error.cause, Exception) else error
+    if isinstance(error.cause, MultidomainError):
+        return error.cause
+    return lacks_package(error) or (error.cause if isinstance(error.cause, Exception) else error)
 
 
 @register("ray")
@@ -40,7 +41,7 @@ class RayEngine(Engine):
         quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         try:
             if self.address is None:
-                ray.init(num_cpus=self.workers, include_dashboard=False, **quiet)
+                ray.init("local", num_cpus=self.workers, include_dashboard=False, **quiet)
             else:
                 check_reachable(self.address)
                 ray.init(self.address, **quiet)
