@@ -40,7 +40,7 @@ def with_dask(predictor: BatchPredictor, folder: Path, address: str | None) -> C
 def with_ray(predictor: BatchPredictor, folder: Path, address: str | None) -> Counts:
     import ray
 
-    ray.init(address or "local")
+    ray.init(address or "local", log_to_driver=False)
     rows = ray.data.read_parquet(str(folder))
     # A pool of one or two actors, each of which keeps the model; another core reads.
     made = {"fn_constructor_args": [predictor.folder], "batch_format": "pyarrow", "concurrency": (1, 2)}

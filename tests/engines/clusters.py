@@ -117,7 +117,7 @@ def spark_cluster() -> Iterator[Cluster]:
     import pyspark
 
     home, address = Path(pyspark.__file__).parent, f"spark://127.0.0.1:{free_port()}"
-    java = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    java = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
     run = (str(home / "bin" / "spark-class"), "org.apache.spark.deploy.")
     with ExitStack() as stack:
         head = ("--host", "127.0.0.1", "--port", address.rpartition(":")[2])

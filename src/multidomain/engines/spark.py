@@ -51,8 +51,8 @@ class SparkEngine(Engine):
 
     def __enter__(self) -> Self:
         master = self.address or f"local[{self.workers or '*'},{ATTEMPTS}]"
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of the workers too, in place of any "python3"
         if master.startswith("local"):
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
         conf = pyspark.SparkConf().setMaster(master).setAll(list(_SETTINGS.items()))
         try:
