@@ -125,26 +125,23 @@ def train_on(file: Path, rows: int, n_domains: int) -> None:
 
 
 def timed_predict(arguments: Sequence[object], kill: bool) -> dict[str, Any]:
-    """Run the command; kill a worker when a third of the partitions is finished.
-
-    The engine has started when the command says how much there is to do.
-    """
-    began, started, killed = time.monotonic(), 0.0, 0
+    """Run the command, and note when the first and the last file are finished; kill a worker after a third of them."""
+    began, killed, ended = time.monotonic(), 0, []
     command = [sys.executable, "-m", "multidomain", *map(str, arguments)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr
     said = []
     for line in process.stderr:
         said.append(line)
-        started = started or (time.monotonic() - began if "to do" in line else 0.0)
-        done = re.match(r"(\d+)/\d+ ", line)
-        if kill and not killed and done and int(done[1]) >= PARTITIONS // 3:
+        if re.match(r"\d+/\d+ ", line):
+            ended.append(round(time.monotonic() - began, 1))
+        if kill and not killed and len(ended) >= PARTITIONS // 3:
             worker = next(pid for pid in descendants(process.pid) if has_model_open(pid))
             os.kill(worker, signal.SIGKILL)
             killed += 1
     seconds = time.monotonic() - began
     assert process.wait() == 0, "".join(said)
-    return {"killed": killed, "seconds": round(seconds, 1), "start_seconds": round(started, 1)}
+    return {"killed": killed, "first_seconds": ended[0], "last_seconds": ended[-1], "seconds": round(seconds, 1)}
 
 
 def tasks(engines: Sequence[str], record: Record) -> None:

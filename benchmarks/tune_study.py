@@ -76,7 +76,7 @@ def run_study(folder: Path, trials: int, workers: int, options: tuple[str, ...])
         "dev_default": records[0].score,
         "dev_best": best.score,
         "dev_trained": max(epoch["dev_accuracy"] for epoch in log),
-        "test_trained": json.loads((folder / "best" / "metrics.json").read_text())["result"]["test"],
+        "test_trained": json.loads((folder / "best" / "metrics.json").read_text())["result"]["test"]["accuracy"],
         "toml": (folder / BEST).read_text().replace(str(folder), "STUDY"),
         "killed_after": kills,
         "seconds": round(seconds, 1),
