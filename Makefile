@@ -47,7 +47,7 @@ test-ray: $(INSTALLED) ## install Ray, and run the tests of its engine on real c
 	$(BIN)/python -m pip install -qq --editable '.[ray]' 'pandas<3'
 	$(BIN)/python -m pytest -m ray tests/engines
 
-test-spark: $(INSTALLED) ## install Spark (450 MB; needs Java 17), and run the tests of its engine on real clusters of processes
+test-spark: $(INSTALLED) ## install Spark (450 MB; needs Java 17), and run its tests on real clusters of processes
 	$(BIN)/python -m pip install -qq --editable '.[spark]' 'pandas<3'
 	$(BIN)/python -m pytest -m spark tests/engines
 

@@ -102,6 +102,7 @@ def ray_cluster(*, first: str = "") -> Iterator[Cluster]:
     """A head and another node of one core each; before the head this Python runs."""
     address = f"127.0.0.1:{free_port()}"
     node = ("ray.scripts.scripts", "start", "--num-cpus", "1", "--object-store-memory", "100000000", "--block")
+    node += ("--node-ip-address", "127.0.0.1")
     head = ("--head", "--port", address.rpartition(":")[2], "--include-dashboard", "false")
     with ExitStack() as stack:
         found = [stack.enter_context(started(*python(*node, *head, first=first)))]

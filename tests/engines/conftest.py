@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+os.environ["RAY_AUTH_MODE"] = "disabled"  # no token in the home folder; clusters of tests listen on 127.0.0.1
 
 
 @pytest.fixture(scope="session")

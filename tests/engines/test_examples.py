@@ -31,8 +31,8 @@ def printed(script: str, *arguments: object, where: Path) -> str:
 
 
 def places(cluster: Cluster) -> list[Sequence[str]]:
-    """This machine, the engine that is started for the script, and the cluster."""
-    return [(), ("--engine", cluster.engine, "--workers", "2"), cluster.options]
+    """This machine, and the cluster."""
+    return [(), cluster.options]
 
 
 def test_predict_on_cluster(cluster: Cluster, model: Path, tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_predict_on_cluster(cluster: Cluster, model: Path, tmp_path: Path) -> No
 
 def test_table_on_cluster(cluster: Cluster, tmp_path: Path, benchmark_data: Path) -> None:
     said = set()
-    for i, options in enumerate(places(cluster)[::2]):
+    for i, options in enumerate(places(cluster)):
         command = ("table1", "shared/LR", "--smoke", "--results", f"r{i}", *options)
         said.add(printed("table_on_cluster.py", *command, where=tmp_path).splitlines()[0])
     assert len(said) == 1 and "1 of 1: table1 shared/LR 0, test accuracy" in said.pop()
