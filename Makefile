@@ -6,7 +6,8 @@ INSTALLED := $(VENV)/.installed
 RUNS ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rounding test-browser test-processes test-ray test-faults test-mutants lint audit bench clean
+.PHONY: help setup demo test test-rounding test-browser test-processes test-ray test-spark test-faults test-mutants lint audit \
+  bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -27,8 +28,9 @@ demo: $(INSTALLED) ## train MAN on real text with one domain unlabelled, and sho
 	$(BIN)/multidomain train $$data -o $(RUNS)/demo --overwrite
 
 # Files start in their order and not those with most tests first: the longest are tests/contract and tests/docs.
-test: $(INSTALLED) ## run all tests but those in a browser, on Ray, and of killed processes
-	$(BIN)/python -m pytest -m 'not browser and not ray and not processes' -n 2 --dist loadfile --no-loadscope-reorder
+test: $(INSTALLED) ## run all tests but those in a browser, on Ray, on Spark, and of killed processes
+	$(BIN)/python -m pytest -m 'not browser and not ray and not spark and not processes' -n 2 --dist loadfile \
+	  --no-loadscope-reorder
 
 # Processors add up in different orders. These settings let this one round as others do; what rests on luck shows.
 NUMERIC := tests/contract tests/golden tests/properties tests/serve/test_predict.py \
@@ -46,9 +48,13 @@ test-browser: $(INSTALLED) ## try the service's page in a real, headless Chromiu
 test-processes: $(INSTALLED) ## stop and kill processes that train together, and resume; a minute or two
 	$(BIN)/python -m pytest -m processes tests/processes
 
-test-ray: $(INSTALLED) ## install Ray, and run the tests of its engine on a real cluster of processes
-	$(BIN)/python -m pip install -qq --editable '.[ray]'
+test-ray: $(INSTALLED) ## install Ray, and run the tests of its engine on real clusters of processes
+	$(BIN)/python -m pip install -qq --editable '.[ray]' 'pandas<3'
 	$(BIN)/python -m pytest -m ray tests/engines
+
+test-spark: $(INSTALLED) ## install Spark (450 MB; needs Java 17), and run its tests on real clusters of processes
+	$(BIN)/python -m pip install -qq --editable '.[spark]' 'pandas<3'
+	$(BIN)/python -m pytest -m spark tests/engines
 
 test-faults: $(INSTALLED) ## kill runs, break inputs and attack the service at length; records go to results/reliability.jsonl
 	$(BIN)/python benchmarks/kill_faults.py

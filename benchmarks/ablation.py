@@ -19,8 +19,8 @@ import typer
 from multidomain.data.named.registry import load_corpus
 from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.protocols import PROTOCOLS
-from multidomain.experiments.records import append_record, code_hash, is_of, read_records
-from multidomain.runs.machine import machine
+from multidomain.experiments.records import append_record, is_of, read_records
+from multidomain.runs.machine import code_hash, machine
 from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import train_model

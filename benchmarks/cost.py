@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from multidomain.bench.memory import command_cost
-from multidomain.experiments.records import append_record, code_hash
-from multidomain.runs.machine import machine
+from multidomain.experiments.records import append_record
+from multidomain.runs.machine import code_hash, machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "cost.jsonl"
 # What `sped` reads of texts; without effect on vectors.

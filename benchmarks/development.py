@@ -42,9 +42,9 @@ from multidomain.data.splits import Split, given_split, kfold_split
 from multidomain.data.stratify import parted
 from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.protocols import UnlabelledTarget
-from multidomain.experiments.records import append_record, code_hash, is_of, read_records
+from multidomain.experiments.records import append_record, is_of, read_records
 from multidomain.experiments.shifted_priors import PREVALENCES, resampled
-from multidomain.runs.machine import machine
+from multidomain.runs.machine import code_hash, machine
 from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings, TrainingSettings
 from multidomain.training.train import train_model

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import typer
 
-from multidomain.experiments.records import append_record, code_hash
-from multidomain.runs.machine import machine
+from multidomain.experiments.records import append_record
+from multidomain.runs.machine import code_hash, machine
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "reliability.jsonl"

@@ -36,12 +36,12 @@ from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
 from multidomain.data.stratify import parted
 from multidomain.experiments.protocols import UnlabelledTarget
-from multidomain.experiments.records import append_record, code_hash, is_of, read_records
+from multidomain.experiments.records import append_record, is_of, read_records
 from multidomain.experiments.shifted_priors import AmazonShiftedPriors
 from multidomain.features.base import Documents
 from multidomain.model.model import Model
 from multidomain.runs.label_next import label_next, uncertainty
-from multidomain.runs.machine import machine
+from multidomain.runs.machine import code_hash, machine
 from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import train_model

@@ -1,4 +1,4 @@
-"""Write the tables of the pages on speed, reliability, label-next and compact models from the records in ``results/``.
+"""Write the tables of the pages that have measurements from the records in ``results/``.
 
 A table stands between two comments that name it; the text around it is left alone.
 
@@ -222,11 +222,100 @@ def compact() -> str:
     return "\n".join(lines)
 
 
+def scale(what: str) -> dict[Any, dict[str, Any]]:
+    """Return the newest record of each kind of run on engines."""
+    found = [r for r in records("scale.jsonl") if r["what"] == what]
+    return {tuple(r.get(name) for name in ("engine", "workers", "killed", "domains")): r for r in found}
+
+
+def throughput() -> str:
+    (alone,) = scale("predict-alone").values()
+    lines = [
+        "| engine | workers | wall time | first file after | from then on, rows/s | lost | doubled | same as alone |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+        f"| one process, one file | | {alone['seconds']:.0f} s | | | | | |",
+    ]
+    for r in scale("predict").values():
+        workers = f"{r['workers']}, one killed" if r["killed"] else r["workers"]
+        speed = r["rows"] * (1 - 1 / r["partitions"]) / (r["last_seconds"] - r["first_seconds"])
+        took = f"{r['seconds']:.0f} s | {r['first_seconds']:.0f} s | {speed:,.0f}"
+        same = "yes" if r["equal"] else "no"
+        lines.append(f"| `{r['engine']}` | {workers} | {took} | {r['lost']} | {r['doubled']} | {same} |")
+    return "\n".join([f"{alone['rows']:,} rows:", "", *lines])
+
+
+def engine_cost() -> str:
+    lines = ["| engine | start | first task | each empty task |", "|---|---:|---:|---:|"]
+    for r in scale("tasks").values():
+        took = f"{r['start_seconds']:.1f} s | {r['first_seconds']:.1f} s | {r['task_ms']:.1f} ms"
+        lines.append(f"| `{r['engine']}` | {took} |")
+    return "\n".join(lines)
+
+
+def same_table() -> str:
+    lines = ["| | runs | wall time | same records |", "|---|---:|---:|---|"]
+    for r in scale("table").values():
+        lines.append(f"| {r['engine']} | {r['runs']} | {r['seconds']:.0f} s | {'yes' if r['same'] else 'no'} |")
+    return "\n".join(lines)
+
+
+def many_domains_trained() -> str:
+    lines = ["| domains | rows | wall time | peak memory | model |", "|---:|---:|---:|---:|---:|"]
+    for r in scale("domains").values():
+        took = f"{r['seconds']:.0f} s | {r['peak_mb'] / 1024:.1f} GB | {r['model_bytes'] / 1e6:.1f} MB"
+        lines.append(f"| {r['domains']:,} | {r['rows']:,} | {took} |")
+    return "\n".join(lines)
+
+
+def unit_costs() -> str:
+    """What a billion rows take, from what was measured on fewer."""
+    (alone,) = scale("predict-alone").values()
+    large = max((r for r in records("bench.jsonl") if r["benchmark"] == "large"), key=lambda r: r["rows"])
+    rows, texts = alone["rows"], f"{large['words']} words a row, one core"
+    predicting, training = (1e6 * large[step]["cpu_seconds"] / large["rows"] for step in ("predict", "train"))
+    memory = 1024 * large["train"]["peak_own_mb"] / large["rows"]
+    measured = [
+        (f"prediction, {texts}", predicting, "µs a row", 1 / 3.6, "hours"),
+        ("input", alone["bytes_in"] / rows, "bytes a row", 1, "GB"),
+        ("output", alone["bytes_out"] / rows, "bytes a row", 1, "GB"),
+        (f"training of `sped`, {texts}", training, "µs a row", 1 / 3.6, "hours"),
+        ("the same, memory", memory, "kB a row", 1, "TB"),
+    ]
+    lines = ["| | measured | a billion rows |", "|---|---:|---:|"]
+    lines += [f"| {name} | {x:.1f} {unit} | {factor * x:,.0f} {total} |" for name, x, unit, factor, total in measured]
+    return "\n".join(lines)
+
+
+def tuned() -> str:
+    path = ROOT / "results" / "tune_study.jsonl"
+    if not path.exists():
+        return "Not recorded yet: `python benchmarks/tune_study.py`."
+    r = records(path.name)[-1]
+    states = [one["state"] for one in r["trials"]]
+    names = list(r["trials"][-1]["values"])
+    lines = [
+        f"`{' '.join(r['command'][:-4])}`, killed when {' and '.join(map(str, r['killed_after']))} trials had ended: "
+        f"{len(states)} trials, {states.count('complete')} complete and {states.count('pruned')} pruned, in "
+        f"{r['seconds'] / 60:.0f} minutes. Dev accuracy {100 * r['dev_best']:.2f} against {100 * r['dev_default']:.2f} "
+        f"without a search; trained again with `best.toml` it reaches {100 * r['dev_trained']:.2f}.",
+        "",
+        f"| trial | dev | {' | '.join(names)} |",
+        "|---:|---:|" + "---:|" * len(names),
+    ]
+    best_first = sorted((one for one in r["trials"] if one["state"] == "complete"), key=lambda one: -one["score"])
+    for one in [*best_first[:5], *(one for one in best_first[5:] if one["number"] == 0)]:
+        values = " | ".join(f"{one['values'][name]:.4g}" for name in names)
+        lines.append(f"| {one['number']} | {100 * one['score']:.2f} | {values} |")
+    return "\n".join([*lines, "", "![scores of the trials](images/tune-study.svg)"])
+
+
 TABLES = {
     "speed.md": (training, words, accuracy, many_domains, default_method, recommended, large, prediction),
     "reliability.md": (killed_runs, fuzzed_inputs, service_load, service_attacks),
     "label-next.md": (labels_saved,),
     "onnx.md": (compact,),
+    "scale.md": (throughput, engine_cost, same_table, many_domains_trained, unit_costs),
+    "tune.md": (tuned,),
 }
 
 

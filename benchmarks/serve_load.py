@@ -31,9 +31,9 @@ import typer
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.errors import ConfigError, MultidomainWarning
-from multidomain.experiments.records import append_record, code_hash
+from multidomain.experiments.records import append_record
 from multidomain.model.model import Model
-from multidomain.runs.machine import machine
+from multidomain.runs.machine import code_hash, machine
 from multidomain.threads import use_threads
 
 RESULTS = Path(__file__).parents[1] / "results" / "serve.jsonl"

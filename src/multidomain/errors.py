@@ -82,6 +82,10 @@ class WorkerError(MultidomainError):
     """A worker process was killed."""
 
 
+class WorkerLacksError(MultidomainError):
+    """A worker lacks something that all tasks need: a package or the model."""
+
+
 class MultidomainWarning(UserWarning):
     """Something the user should know that is not an error."""
 
@@ -170,6 +174,7 @@ EXTRA_OF = {
     "ray": "ray",
     "dask": "dask",
     "distributed": "dask",
+    "pyspark": "spark",
     "optuna": "tune",
 }
 """Packages that are not always installed, and the extras that bring them."""

@@ -99,6 +99,9 @@ class Shell:
             self._servers.append(subprocess.Popen(shlex.split(command)))
             wait_for_server()
             return
+        if command.startswith("dask "):  # a worker waits for its scheduler, and what uses them for a worker
+            self._servers.append(subprocess.Popen(shlex.split(command), stderr=subprocess.DEVNULL))
+            return
         if FOR_A_SHELL.match(command):
             bash = ["bash", "-euo", "pipefail", "-c", command]
             done = subprocess.run(bash, capture_output=True, text=True, timeout=240)
@@ -108,7 +111,7 @@ class Shell:
         assert code == 0, f"{command}\n{out}\n{err}"
 
     def end(self) -> None:
-        for server in self._servers:
+        for server in reversed(self._servers):
             server.send_signal(signal.SIGTERM)
             assert server.wait(timeout=30) in (0, -signal.SIGTERM)
 
@@ -157,6 +160,8 @@ def test_what_a_page_tells_to_type_works(
             pytest.skip(f"the corpus 'vader' cannot be had: {error}")
     if "multidomain serve" in page.read_text(encoding="utf-8") and in_use(8000):
         pytest.skip("port 8000 is in use")
+    if "dask scheduler" in page.read_text(encoding="utf-8") and in_use(8786):
+        pytest.skip("port 8786 is in use")
     monkeypatch.setattr(METHODS, "_entries", {**METHODS})  # what a page registers is gone after it
     names = None
     if page.name == "python.md":  # speaks of a model that the quick start has trained

@@ -20,11 +20,21 @@ from multidomain.errors import ConfigError, WorkerError
 TASKS = ["fail", "die", "die once", *(f"task {i}" for i in range(30))]
 
 
-@pytest.fixture(params=["local", "dask", pytest.param("ray", marks=pytest.mark.ray)])
+@pytest.fixture(
+    params=[
+        ("local", None),
+        ("dask", None),
+        pytest.param(("ray", None), marks=pytest.mark.ray),
+        pytest.param(("spark", None), marks=pytest.mark.spark),
+        pytest.param(("spark", "local-cluster[2,1,1024]"), marks=pytest.mark.spark),
+    ],
+    ids=lambda param: "-".join(filter(None, param)),
+)
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     found_by_workers = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(found_by_workers))
-    with ENGINES.find(request.param)(None, 2) as engine:
+    name, address = request.param
+    with ENGINES.find(name)(address, 2) as engine:
         yield engine
 
 
@@ -80,10 +90,19 @@ if __name__ == "__main__":
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("name", ["dask", pytest.param("ray", marks=pytest.mark.ray)])
-def test_a_cluster_that_cannot_be_reached_is_said(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"There is no (Ray|Dask) cluster at '127.0.0.1:1' that this process can use"):
-        ENGINES.find(name)("127.0.0.1:1", None).__enter__()
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("dask", "127.0.0.1:1"),
+        pytest.param("ray", "127.0.0.1:1", marks=pytest.mark.ray),
+        pytest.param("spark", "spark://127.0.0.1:1", marks=pytest.mark.spark),
+    ],
+)
+def test_a_cluster_that_cannot_be_reached_is_said(name: str, address: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"There is no {name.title()} cluster at '{address}' that this process can use"
+    ):
+        ENGINES.find(name)(address, None).__enter__()
 
 
 def test_local_processes_have_no_address() -> None:

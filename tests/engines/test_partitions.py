@@ -9,48 +9,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
+from partitions import read_parts, write_parts
 
-from multidomain.data.named.registry import load_corpus
+from multidomain.bench.processes import descendants, has_model_open
+from multidomain.model.batch_predictor import BatchPredictor
 
 Run = Callable[..., tuple[int, str, str]]
-ENGINES = ["local", "dask", pytest.param("ray", marks=pytest.mark.ray)]
-CORPUS = load_corpus("demo")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model") / "m"
-    command = [
-        sys.executable,
-        "-m",
-        "multidomain",
-        "train",
-        "demo",
-        "--method",
-        "lr",
-        "--set",
-        "C=1",
-        "-o",
-        str(folder),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    return folder
-
-
-def write_parts(folder: Path, n_rows: int, n_parts: int) -> pl.DataFrame:
-    folder.mkdir(parents=True, exist_ok=True)
-    at = np.random.default_rng(0).integers(0, len(CORPUS), n_rows)
-    rows = pl.DataFrame({"id": np.arange(n_rows), "text": CORPUS.documents[at], "domain": CORPUS.domains[at]})
-    for k in range(n_parts):
-        rows[k * n_rows // n_parts : (k + 1) * n_rows // n_parts].write_parquet(folder / f"part-{k:03}.parquet")
-    return rows
-
-
-def read_parts(folder: Path) -> pl.DataFrame:
-    return pl.concat([pl.read_parquet(path) for path in sorted(folder.rglob("*.parquet"))])
+ENGINES = [
+    "local",
+    "dask",
+    pytest.param("ray", marks=pytest.mark.ray),
+    pytest.param("spark", marks=pytest.mark.spark),
+]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -123,24 +95,6 @@ def test_a_worker_that_is_killed_costs_no_row(engine: str, model: Path, tmp_path
     assert read_parts(tmp_path / "out")["id"].equals(rows["id"])
 
 
-def descendants(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            found += [child, *descendants(child)]
-    return found
-
-
-def has_model_open(pid: int) -> bool:
-    """Whether a process has loaded the compiled code, which workers do and their parents do not."""
-    try:
-        return (
-            "multidomain" in Path(f"/proc/{pid}/maps").read_text() or "scipy" in Path(f"/proc/{pid}/maps").read_text()
-        )
-    except OSError:
-        return False
-
-
 def test_faults_are_listed_and_the_rest_is_finished(model: Path, tmp_path: Path, run: Run) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     write_parts(data, 600, 6)
@@ -165,6 +119,39 @@ def test_faults_are_listed_and_the_rest_is_finished(model: Path, tmp_path: Path,
     (data / "part-004.parquet").unlink()
     code, _, err = run("predict", model, data, "-o", out, "--workers", "2")
     assert code == 0 and "3 partitions finished before; 1 partition to do" in err
+
+
+def test_schemas_that_differ_between_partitions(model: Path, tmp_path: Path, run: Run) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    write_parts(data, 600, 6)
+    paths = sorted(data.iterdir())
+    rows = [pl.read_parquet(path) for path in paths]
+    rows[1].select("domain", "id", "text").with_columns(pl.lit(1).alias("more")).write_parquet(paths[1])
+    rows[2].with_columns(pl.col("text").cast(pl.Categorical), pl.col("id").cast(pl.String)).write_parquet(paths[2])
+    rows[3].with_columns(pl.lit(None).alias("domain")).write_parquet(paths[3])
+    rows[4].drop("domain").write_parquet(paths[4])
+    rows[5].with_columns(pl.col("id").alias("text")).write_parquet(paths[5])
+    code, _, err = run("predict", model, data, "-o", out, "--workers", "2")
+    found = [pl.read_parquet(out / path.name) if (out / path.name).exists() else None for path in paths]
+    assert code == 0, err
+    assert found[1].columns == ["domain", "id", "text", "more", "prediction", "confidence"]
+    for k in range(6):
+        kept = pl.read_parquet(paths[k])
+        assert found[k].select(kept.columns).equals(kept) and found[k].schema["confidence"] == pl.Float64
+    without_domain = BatchPredictor(model)
+    for k in (3, 4):
+        assert found[k]["confidence"].equals(without_domain(rows[k].select("text"))["confidence"])
+
+
+def test_one_of_a_thousand_is_corrupt(model: Path, tmp_path: Path, run: Run) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    rows = write_parts(data, 2000, 1000)
+    (data / "part-500.parquet").write_bytes(b"PAR1 this is no Parquet PAR1")
+    code, _, err = run("predict", model, data, "-o", out, "--workers", "2")
+    assert code == 2 and "1 of 1,000 partitions got no predictions; the others are finished." in err
+    assert "part-500.parquet cannot be read as Parquet" in err
+    assert len(list(out.rglob("*.parquet"))) == 999
+    assert read_parts(out)["id"].to_list() == [i for i in rows["id"] if i // 2 != 500]
 
 
 def test_a_full_disk_is_said_and_nothing_is_half_written(model: Path, tmp_path: Path, run: Run) -> None:

@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[2]
         ("speed.md", "\n| textbook | "),
         ("reliability.md", "\n| `sped` | "),
         ("label-next.md", "\n| difference | 0.00 ± 0.00 | "),
+        ("scale.md", "\n| `local` | 2, one killed | "),
+        ("tune.md", "tune"),
     ],
 )
 def test_figures_of_a_page_come_from_the_records(name: str, holds: str):

@@ -59,7 +59,8 @@ MethodSettings = Annotated[
 ]
 Extractor = Annotated[str | None, typer.Option(help="Short for --set extractor=NAME.", metavar="NAME")]
 Engine = Annotated[
-    str | None, typer.Option(help="Where tasks run: local, dask or ray; by default in processes of this machine.")
+    str | None,
+    typer.Option(help="Where tasks run: local, dask, ray or spark; by default in processes of this machine."),
 ]
 Address = Annotated[str | None, typer.Option(help="Address of the engine's cluster; one is started here by default.")]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multidomain.cli.console import err, print_notes
+from multidomain.cli.engines import bounded_by_memory, engine_for
 from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, DataError, Note, counted
 
@@ -52,15 +53,17 @@ def predict_all(
     overwrite: bool,
 ) -> None:
     """Predict all Parquet files that are not finished and say how far it is; fail at the end if some could not be."""
-    from multidomain.engines.base import ENGINES
     from multidomain.model.partitions import find_partitions, predict_partitions
 
     if output is None:
         raise ConfigError("Partitions are written into a folder.", "Name it with {output=FOLDER}.")
     partitions = find_partitions(source, output)
+    where = engine_for(engine, address, workers)
+    predictor.model  # noqa: B018 - what is wrong with it is said here, and how much memory it takes is seen
+    print_notes(bounded_by_memory(where))
     went_on = "Finished partitions are kept; the same command goes on with the rest."
     began = time.monotonic()
-    with stop_hint(went_on), ENGINES.find(engine)(address, workers) as where:
+    with stop_hint(went_on), where:
         for done in predict_partitions(predictor, partitions, where, overwrite=overwrite):
             _show(done, time.monotonic() - began)
     _print_notes(done)
@@ -100,6 +103,4 @@ def _failed(faults: dict[Partition, Exception], total: int) -> DataError:
 
 
 def _said(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError):
-        return f"a worker has no package '{error.name}'. Install the same packages on all machines."
     return str(error) if str(error) else type(error).__name__

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multidomain.cli.console import out
+from multidomain.cli.console import out, print_notes
+from multidomain.cli.engines import bounded_by_memory, engine_for
 from multidomain.cli.options import Address, Engine
 from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted
 
 if TYPE_CHECKING:
+    from multidomain.engines.base import Engine as BaseEngine
     from multidomain.experiments.runner import Progress
 
 
@@ -49,7 +51,6 @@ def reproduce_command(
     ] = False,
 ) -> None:
     """Run everything in a table that has no record yet; can be stopped and resumed at any time."""
-    from multidomain.engines.base import ENGINES
     from multidomain.experiments.recipes import STUDIES, TABLES, table_name
     from multidomain.experiments.records import records_file
     from multidomain.experiments.runner import reproduce
@@ -58,7 +59,7 @@ def reproduce_command(
         results = results / "smoke"
         out.print("smoke: one epoch on a few rows; scores are meaningless and kept in a folder of their own")
     wanted = None if seeds is None else seed_numbers(seeds)
-    where = ENGINES.find(engine or "local")(address, workers or (1 if engine in (None, "local") else None))
+    where = engine_for(engine, address, workers, alone=True)
     with stop_hint("All records so far are kept; the same command goes on with the rest."):
         n = reproduce(
             table,
@@ -68,7 +69,7 @@ def reproduce_command(
             split_seed=split_seed,
             engine=where,
             smoke=smoke,
-            on_plan=partial(_show_plan, table_name(table), where.workers),
+            on_plan=partial(_show_plan, table_name(table), where),
             on_record=_show,
         )
     done = f"{counted(n, 'run')} recorded" if n else "nothing to run: every run has a record"
@@ -78,9 +79,10 @@ def reproduce_command(
         out.print(f"next: multidomain report {results} -o results.md", soft_wrap=True)
 
 
-def _show_plan(table: str, workers: int | None, n_runs: int) -> None:
+def _show_plan(table: str, engine: BaseEngine, n_runs: int) -> None:
     if n_runs:
-        at_a_time = f", {workers} at a time" if workers else ""
+        print_notes(bounded_by_memory(engine))
+        at_a_time = f", {engine.workers} at a time" if engine.workers else ""
         out.print(f"{table}: {counted(n_runs, 'run')} to do{at_a_time}; a line is printed as each ends")
 
 

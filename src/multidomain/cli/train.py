@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multidomain.cli.console import err, out, print_notes
-from multidomain.cli.options import ConfigFile, Extractor, MethodSettings, with_options
+from multidomain.cli.engines import bounded_by_memory, engine_for
+from multidomain.cli.options import Address, ConfigFile, Engine, Extractor, MethodSettings, with_options
 from multidomain.cli.signals import stop_hint
-from multidomain.errors import ConfigError, counted
+from multidomain.errors import ConfigError, counted, quoted
 from multidomain.processes import is_first, number_of_processes, on_each_machine
-from multidomain.runs.config import TrainConfig, merged, nested, read_config, train_options
+from multidomain.runs.config import AUTO, TrainConfig, merged, nested, read_config, train_options
 from multidomain.stages import reported_to
 
 if TYPE_CHECKING:
+    from multidomain.engines.base import Engine as BaseEngine
     from multidomain.runs.choice import AutoChoice
-    from multidomain.runs.train import Plan, TrainOutcome
+    from multidomain.runs.plan import Plan
+    from multidomain.runs.train import TrainOutcome
     from multidomain.training.callbacks import Callback
 
 SHOW: dict[str, dict[str, Any]] = {
@@ -46,6 +49,11 @@ def train_command(
         Path | None, typer.Option(metavar="FOLDER", help="Write curves for TensorBoard too.")
     ] = None,
     mlflow: Annotated[str | None, typer.Option(metavar="URI", help="Log to an MLflow server or folder too.")] = None,
+    engine: Engine = None,
+    address: Address = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Folds at a time that 'auto' trains; by default 1, on a cluster all.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the data and the split, and stop.")] = False,
@@ -55,7 +63,9 @@ def train_command(
     from multidomain.runs.train import follow, train
     from multidomain.training.progress import progress_on
 
-    plan = read_plan(parsed_config(given, config, settings, extractor), smoke=smoke)
+    parsed = parsed_config(given, config, settings, extractor)
+    where = _engine_of_auto(parsed, engine, address, workers)
+    plan = read_plan(parsed, smoke=smoke)
     _show_plan(plan)
     if dry_run:
         print_notes(plan.check(resume=resume, overwrite=overwrite))
@@ -64,18 +74,36 @@ def train_command(
     if not is_first():
         follow(plan, resume=resume)
         return
+    if where:
+        print_notes(bounded_by_memory(where))
     with stop_hint(f"Resume with: {_resuming(sys.argv[1:])}"):
         outcome = train(
             plan,
             resume=resume,
             overwrite=overwrite,
             callbacks=_callbacks(plan, tensorboard, mlflow),
+            engine=where,
             auto_callbacks=[progress_on(err)] if err.is_terminal else [],  # a bar disappears again, lines would not
             on_compare=lambda: _show_comparison(plan),
             on_candidate=lambda candidate: err.print(f"auto: {candidate}", soft_wrap=True),
             on_choice=_show_choice,
         )
     _show_outcome(outcome, plan)
+
+
+def _engine_of_auto(
+    config: TrainConfig, engine: str | None, address: str | None, workers: int | None
+) -> BaseEngine | None:
+    """Return the engine on which methods are compared, if one was asked for."""
+    given = {"engine": engine, "address": address, "workers": workers}
+    asked = [name for name, value in given.items() if value is not None]
+    if asked and config.method != AUTO:
+        raise ConfigError(
+            f"{quoted(asked)} {'has' if len(asked) == 1 else 'have'} no effect: a model is trained in one process; "
+            f"engines are for the comparisons of the method '{AUTO}'.",
+            "Leave out " + ", ".join(f"{{{name}=...}}" for name in asked) + ".",
+        )
+    return engine_for(engine, address, workers, alone=True) if asked else None
 
 
 def parsed_config(
@@ -89,7 +117,7 @@ def parsed_config(
 
 def read_plan(config: TrainConfig, *, smoke: bool) -> Plan:
     """Read and split the data, and show the progress if it takes long."""
-    from multidomain.runs.train import plan_run
+    from multidomain.runs.plan import plan_run
     from multidomain.training.progress import progress_on
 
     reading = progress_on(err)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multidomain.cli.console import err, out, print_notes
+from multidomain.cli.engines import bounded_by_memory, engine_for
 from multidomain.cli.options import Address, ConfigFile, Engine, Extractor, MethodSettings, with_options
 from multidomain.cli.signals import stop_hint
 from multidomain.cli.train import SHOW, parsed_config, read_plan
@@ -65,7 +66,6 @@ def tune_command(
     The first trial has the settings without a search. Test data decides nothing. The same command goes on with a study
     that was stopped.
     """
-    from multidomain.engines.base import ENGINES
     from multidomain.tuning.folder import StudyFolder
     from multidomain.tuning.tune import check_tunable, plan_study, tune
 
@@ -74,8 +74,9 @@ def tune_command(
         return
     parsed = parsed_config(given, config, settings, extractor)
     check_tunable(parsed)
-    where = ENGINES.find(engine or "local")(address, workers or (1 if engine in (None, "local") else None))
+    where = engine_for(engine, address, workers, alone=True)
     plan = read_plan(parsed, smoke=smoke)
+    print_notes(bounded_by_memory(where))
     study = plan_study(plan, search or [], 2 if smoke else trials, prune=not no_pruning)
     if smoke:
         err.print("smoke: one epoch on a few rows; scores are meaningless", style="yellow")

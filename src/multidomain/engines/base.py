@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
-from multidomain.errors import ConfigError, WorkerError
+from multidomain.engines.memory import available_bytes
+from multidomain.errors import ConfigError, Note, WorkerError, WorkerLacksError, counted
 from multidomain.registry import Registry
 
 Task = TypeVar("Task")
@@ -17,6 +21,12 @@ ATTEMPTS = 3
 
 AHEAD = 2
 """Tasks submitted for each worker: one that runs, and one that waits."""
+
+
+CONNECT_SECONDS = 10
+"""How long to wait for a cluster that does not answer."""
+
+_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 
 
 @dataclass(frozen=True)
@@ -36,12 +46,40 @@ class Engine(ABC):
     address
         Of a running cluster; None for workers on this machine.
     workers
-        Number of tasks at a time; by default one for each core of the machine or cluster.
+        Most tasks at a time; by default one for each core of the machine, or all that the cluster can.
+
+    Attributes
+    ----------
+    task_bytes
+        Memory that a task needs; 0 if it is not known.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None):
         self.address = address
         self.workers = workers
+        self.task_bytes = 0
+
+    def bound_by_memory(self, task_bytes: int) -> Note | None:
+        """Run no more tasks at a time than fit into memory; return a note if these are fewer than were asked for.
+
+        To be called before the engine is entered. How many fit into a cluster is known when it is.
+        """
+        self.task_bytes = task_bytes
+        free, wanted = available_bytes(), self.workers or os.cpu_count() or 1
+        fitting = wanted if self.address is not None or free is None else max(1, free // task_bytes)
+        if fitting >= wanted:
+            return None
+        self.workers = fitting
+        each, there = (f"{n_bytes / 2**30:.1f} GB" for n_bytes in (task_bytes, free or 0))
+        return Note(
+            f"{counted(self.workers, 'worker')} instead of {wanted}: each needs about {each}, and {there} are free",
+            kind="memory-bounds-workers",
+        )
+
+    def _most_submitted(self, ahead: int, slots: int) -> int:
+        """Return how many tasks may be submitted to a cluster that runs so many at a time."""
+        slots = max(1, slots)
+        return ahead * slots if self.workers is None or self.workers >= slots else self.workers
 
     def __enter__(self) -> Self:
         return self
@@ -95,6 +133,26 @@ def unreachable(engine: str, address: str | None, error: Exception) -> ConfigErr
     where = f"at '{address}'" if address else "on this machine"
     why = " ".join(str(error).split())[:300]
     return ConfigError(
-        f"There is no {engine} cluster {where} that this process can use: {why}.",
+        f"There is no {engine} cluster {where} that this process can use: {why.rstrip('.')}.",
         "Start one, or check {address=HOST:PORT}, and that it runs the same versions.",
     )
+
+
+def check_reachable(address: str) -> None:
+    """Raise an OSError if nobody listens at an address; engines themselves would try for minutes."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+
+
+def lacks_package(error: BaseException) -> WorkerLacksError | None:
+    """Return what to say if a task could not begin since a worker, or the scheduler, cannot import a module."""
+    causes: BaseException | None = error
+    while causes is not None:
+        if missing := _NO_MODULE.search(str(causes)):
+            return WorkerLacksError(
+                f"A machine of the cluster has no package '{missing[1].partition('.')[0]}'.",
+                "Install the same packages on all machines.",
+            )
+        causes = causes.__cause__
+    return None

@@ -3,22 +3,59 @@
 from __future__ import annotations
 
 import logging
+import platform
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, Self
 
+import cloudpickle
 import dask
+import distributed
 from distributed import Client, Future, KilledWorker, LocalCluster, as_completed, wait
 
-from multidomain.engines.base import AHEAD, ATTEMPTS, Engine, Outcome, Task, register, unreachable, worker_died
+from multidomain.engines.base import (
+    AHEAD,
+    ATTEMPTS,
+    CONNECT_SECONDS,
+    Engine,
+    Outcome,
+    Task,
+    lacks_package,
+    register,
+    unreachable,
+    worker_died,
+)
 
-_CONNECT_SECONDS = 10
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def _alone_in_process(function: Callable[[Task], Any], task: Task) -> Any:
+    """Run a task when no other one runs in this process, whose threads and working directory tasks set."""
+    with _ONE_AT_A_TIME:
+        return function(task)
+
+
+def _by_value(called: bytes) -> Callable[[], Any]:
+    """Return a function that knows nothing of this package until it runs.
+
+    Dask pickles a function in a function as a whole. A worker that cannot import what it is sent ends, and nobody is
+    told; this way that is an error of the task.
+    """
+
+    def call() -> Any:
+        import pickle
+
+        return pickle.loads(called)()
+
+    return call
 
 
 @register("dask")
 class DaskEngine(Engine):
-    """Dask tasks of one thread each."""
+    """Dask tasks, one at a time in each worker process."""
 
     def __enter__(self) -> Self:
         self._cluster = None
@@ -31,11 +68,36 @@ class DaskEngine(Engine):
                     dashboard_address=None,
                     silence_logs=logging.CRITICAL,
                 )
-            self._client = Client(self._cluster or self.address, timeout=_CONNECT_SECONDS)
+            self._client = Client(self._cluster or self.address, timeout=CONNECT_SECONDS)
         except (OSError, ValueError) as error:
             raise unreachable("Dask", self.address, error) from error
         self._running: dict[Future, Any] = {}
+        try:
+            self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            self._check_versions()
+        except (OSError, ValueError) as error:
+            self.__exit__()
+            raise unreachable("Dask", self.address, error) from error
         return self
+
+    def _check_versions(self) -> None:
+        """Refuse machines that run another Dask or Python: what they send each other may not be understood."""
+        here = distributed.__version__, ".".join(platform.python_version_tuple()[:2])
+        versions = self._client.get_versions()
+        for name, found in (("scheduler", versions["scheduler"]), *versions["workers"].items()):
+            there = found["packages"]["distributed"], ".".join(found["host"]["python"].split(".")[:2])
+            if there != here:
+                of = "the scheduler has" if name == "scheduler" else f"the worker {name} has"
+                raise ValueError(f"{of} Dask {there[0]} on Python {there[1]}, this process {here[0]} on {here[1]}")
+
+    def _slots(self) -> int:
+        """Return how many workers there are, those with too little memory for a task left out if there are others."""
+        if self.address is None or not self.task_bytes:
+            return len(self._client.nthreads())
+        limits = self._client.run_on_scheduler(
+            lambda dask_scheduler: [worker.memory_limit for worker in dask_scheduler.workers.values()]
+        )
+        return sum(not limit or limit >= self.task_bytes for limit in limits)
 
     def __exit__(self, *exception: object) -> None:
         self._client.cancel(list(self._running), force=True)
@@ -52,14 +114,12 @@ class DaskEngine(Engine):
         until each has ended or killed its worker often enough.
         """
         waiting, running, suspects = iter(tasks), self._running, deque[Task]()
-        most = ahead * (self.workers or sum(self._client.nthreads().values()) or 1)
+        most = self._most_submitted(ahead, self._slots())
         ended = as_completed()
         while True:
             if not suspects:
                 for task in islice(waiting, most - len(running)):
-                    future = self._client.submit(function, task, pure=False)
-                    running[future] = task
-                    ended.add(future)
+                    ended.add(self._submitted(function, task))
             if running:
                 future = next(ended)
                 outcome = _outcome(future, running.pop(future))
@@ -72,12 +132,17 @@ class DaskEngine(Engine):
             else:
                 return
 
+    def _submitted(self, function: Callable[[Task], Any], task: Task) -> Future:
+        called = cloudpickle.dumps(partial(_alone_in_process, function, task))
+        future = self._client.submit(_by_value(called), pure=False)
+        self._running[future] = task
+        return future
+
     def _alone(self, function: Callable[[Task], Any], task: Task) -> Outcome[Task]:
         """Return the outcome of a task whose worker has died once, perhaps of another task."""
         deaths = 1
         while deaths < ATTEMPTS:
-            future = self._client.submit(function, task, pure=False)
-            self._running[future] = task
+            future = self._submitted(function, task)
             wait(future)
             outcome = _outcome(future, self._running.pop(future))
             if not isinstance(outcome.error, KilledWorker):
@@ -88,6 +153,6 @@ class DaskEngine(Engine):
 
 def _outcome(future: Future, task: Task) -> Outcome[Task]:
     error = future.exception() if future.status == "error" else None
-    outcome = Outcome(task, error=error) if error else Outcome(task, future.result())
+    outcome = Outcome(task, error=lacks_package(error) or error) if error else Outcome(task, future.result())
     future.release()
     return outcome

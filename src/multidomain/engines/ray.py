@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import logging
-import re
-import socket
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from math import inf
 from typing import Any, Self
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from multidomain.engines.base import AHEAD, ATTEMPTS, Engine, Outcome, Task, register, unreachable, worker_died
-
-_CONNECT_SECONDS = 10
-
-
-def _check_reachable(address: str) -> None:
-    """Raise an OSError if nobody listens at an address; Ray itself would try for minutes."""
-    host, colon, port = address.rpartition("://")[2].rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+from multidomain.engines.base import (
+    AHEAD,
+    ATTEMPTS,
+    Engine,
+    Outcome,
+    Task,
+    check_reachable,
+    lacks_package,
+    register,
+    unreachable,
+    worker_died,
+)
+from multidomain.errors import MultidomainError
 
 
 def _raised(error: RayTaskError) -> Exception:
     """Return what the function raised, or that a worker could not import it."""
-    if missing := re.search(r"failed to import.*No module named '([\w.]+)'", str(error), re.DOTALL):
-        return ModuleNotFoundError(f"No module named '{missing[1]}'", name=missing[1])
-    return error.cause if isinstance(error.cause, Exception) else error
+    if isinstance(error.cause, MultidomainError):
+        return error.cause
+    return lacks_package(error) or (error.cause if isinstance(error.cause, Exception) else error)
 
 
 @register("ray")
@@ -39,9 +41,9 @@ class RayEngine(Engine):
         quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         try:
             if self.address is None:
-                ray.init(num_cpus=self.workers, include_dashboard=False, **quiet)
+                ray.init("local", num_cpus=self.workers, include_dashboard=False, **quiet)
             else:
-                _check_reachable(self.address)
+                check_reachable(self.address)
                 ray.init(self.address, **quiet)
         except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
             raise unreachable("Ray", self.address, error) from error
@@ -53,6 +55,12 @@ class RayEngine(Engine):
             ray.cancel(reference, force=True)
         ray.shutdown()
 
+    def _slots(self) -> int:
+        """Return how many tasks the cluster runs at a time."""
+        there = ray.cluster_resources()
+        by_memory = there.get("memory", 0) / self.task_bytes if self.task_bytes and self.address else inf
+        return int(min(there.get("CPU", 1), by_memory))
+
     def map(
         self, function: Callable[[Task], Any], tasks: Iterable[Task], *, ahead: int = AHEAD
     ) -> Iterator[Outcome[Task]]:
@@ -60,7 +68,7 @@ class RayEngine(Engine):
         remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(lambda task: function(task))
         waiting, running = iter(tasks), self._running
         while True:
-            most = ahead * (self.workers or int(ray.cluster_resources().get("CPU", 1)))
+            most = self._most_submitted(ahead, self._slots())
             for task in islice(waiting, most - len(running)):
                 running[remote.remote(task)] = task
             if not running:

@@ -24,8 +24,6 @@ from multidomain.experiments.recipes import Recipe, Row, load_recipe, table_name
 from multidomain.experiments.records import (
     Record,
     append_record,
-    check_code,
-    code_hash,
     is_of,
     pack,
     read_records,
@@ -35,7 +33,7 @@ from multidomain.features.base import Documents
 from multidomain.files import alone
 from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1, rows_of_each
 from multidomain.model.storage import is_model_folder
-from multidomain.runs.machine import machine
+from multidomain.runs.machine import check_code, code_hash, machine
 from multidomain.runs.scoring import Scored, train_and_score
 from multidomain.threads import use_threads
 

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import json
 import os
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ import polars as pl
 
 from multidomain.data.readers.parquet import ParquetTable, reading_parquet
 from multidomain.engines.base import Engine
-from multidomain.errors import ConfigError, DataError, Note, quoted
+from multidomain.errors import ConfigError, DataError, ModelError, Note, WorkerLacksError, quoted
 from multidomain.files import sha256_of, whole_file
 from multidomain.model.batch import ABSTAINED, Predicted
 from multidomain.model.batch_predictor import BatchPredictor, polars_type
@@ -83,7 +84,8 @@ def find_partitions(pattern: str, target: Path) -> list[Partition]:
     if target.exists() and not target.is_dir():
         raise ConfigError(f"Partitions are written into a folder, and '{target}' is none.", "Choose {output=FOLDER}.")
     top = Path(os.path.commonpath([path.resolve().parent for path in files]))
-    partitions = [Partition(path, target / path.resolve().relative_to(top)) for path in files]
+    into = target.absolute()  # workers have other working directories
+    partitions = [Partition(path.absolute(), into / path.resolve().relative_to(top)) for path in files]
     if clash := [str(one.source) for one in partitions if one.source.resolve() == one.target.resolve()]:
         raise ConfigError(f"{quoted(clash)} would be replaced by what is written.", "Choose another {output=FOLDER}.")
     return partitions
@@ -96,6 +98,11 @@ def predict_partitions(
 
     A partition is written whole or not at all, and says from which model, settings and file it was made: one that was
     made from the same is finished, whoever made it. An error in one does not stop the others.
+
+    Raises
+    ------
+    WorkerLacksError
+        A worker cannot import this package or load the model: it would fail at one partition after the other.
     """
     done = PartitionsDone(len(partitions))
     identity, left = _identity(predictor), []
@@ -105,12 +112,26 @@ def predict_partitions(
         else:
             left.append(one)
     yield done
-    for outcome in engine.map(partial(predict_partition, predictor), left):
+    for outcome in engine.map(partial(_predict_in_worker, predictor, identity), left):
         if outcome.error is None:
             done.add(outcome.value)
+        elif isinstance(outcome.error, WorkerLacksError):
+            raise outcome.error
         else:
             done.faults[outcome.task] = outcome.error
         yield done
+
+
+def _predict_in_worker(predictor: BatchPredictor, identity: str, partition: Partition) -> Predicted:
+    """Predict a partition where the model may be missing, or be another one."""
+    way_out = "Put the same model there, or on a file system that all machines share."
+    try:
+        found = _identity(predictor)
+    except ModelError as error:
+        raise WorkerLacksError(f"The worker on '{platform.node()}' cannot load the model: {error}", way_out) from None
+    if found != identity:
+        raise WorkerLacksError(f"The worker on '{platform.node()}' has another model in {predictor.folder}.", way_out)
+    return predict_partition(predictor, partition)
 
 
 def predict_partition(predictor: BatchPredictor, partition: Partition) -> Predicted:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,52 +12,20 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.prior_shift import hidden_domains, shift_hidden_priors
 from multidomain.data.splits import Split, cross_validation
 from multidomain.devices import Device
-from multidomain.errors import ConfigError, DataError, TrainingError, counted
+from multidomain.errors import ConfigError, DataError, counted
 from multidomain.features.base import Documents
-from multidomain.methods.history import Epoch
 from multidomain.methods.registry import METHODS, RECOMMENDED, method_entry
 from multidomain.metrics import Metric, rows_of_each
-from multidomain.model.model import Model
 from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AutoSettings, merged
+from multidomain.runs.fold_tasks import Elsewhere, try_on_engine
+from multidomain.runs.folds import try_in_turn
 from multidomain.training.callbacks import Callback
-from multidomain.training.data import EncodedRows
 from multidomain.training.settings import RunSettings, checked_features, with_method
-from multidomain.training.train import fingerprints, resolved_device, suited_device, train_model
+from multidomain.training.train import fingerprints, resolved_device, suited_device
 
 _FEWEST_ROWS = 60  # with fewer, the comparison is too noisy
 _EARLIER_METHODS = ("fa-lr", RECOMMENDED, "man-nll")  # default of choices that may still be resumed
-
-
-class _OutOfTime(Exception):
-    """A method exceeds its time budget."""
-
-
-class _Clock(Callback):
-    """Stops training when the time budget is used up."""
-
-    def __init__(self, deadline: float):
-        self._deadline = deadline
-
-    def check(self, ahead: float = 0) -> None:
-        """Stop if the budget is used up, or would be after this many more seconds."""
-        if time.monotonic() + ahead > self._deadline:
-            raise _OutOfTime
-
-    def on_step_end(self, epoch: int, iteration: int, log: Mapping[str, float]) -> None:
-        self.check()
-
-    def on_epoch_end(self, epoch: Epoch, is_best: bool) -> None:
-        self.check()
-
-    def on_candidate(self, values: Mapping[str, Any], dev_score: float | None) -> None:
-        self.check()
-
-    def on_prepare(self, what: str, done: int, total: int) -> None:
-        self.check()
-
-    def on_model_built(self, model: Model, encoded: EncodedRows) -> None:
-        self.check()
 
 
 def choose_method(
@@ -71,6 +37,7 @@ def choose_method(
     device: Device = "auto",
     callbacks: Sequence[Callback] = (),
     documents: Documents | None = None,
+    elsewhere: Elsewhere | None = None,
     on_candidate: Callable[[Candidate], None] = lambda candidate: None,
 ) -> AutoChoice:
     """Return the method with the best cross-validated score by the metric of the run; ties go to the earlier one.
@@ -86,11 +53,12 @@ def choose_method(
         Of the run that the method is for; their method is left open.
     documents
         Those of the corpus, if the run that follows shares their analysis.
+    elsewhere
+        An engine that trains the folds; by default they are trained here, one after the other.
     on_candidate
         Called with each candidate as it finishes.
     """
-    seed = settings.training.seed
-    folds = cross_validation(corpus, split, how.folds, seed)
+    folds = cross_validation(corpus, split, how.folds, settings.training.seed)
     rows = np.concatenate([fold.test for fold in folds])
     if len(rows) < _FEWEST_ROWS:
         raise ConfigError(
@@ -98,7 +66,7 @@ def choose_method(
             "comparison is too noisy.",
             f"Name a method, such as {{method={RECOMMENDED}}}.",
         )
-    folds = shift_hidden_priors(corpus, split, folds, seed)
+    folds = shift_hidden_priors(corpus, split, folds, settings.training.seed)
     candidates = [
         Candidate(name, None, None, 0.0, settings.objective.metric, needs=needed)
         for name in how.methods
@@ -113,32 +81,26 @@ def choose_method(
         own.check_compact()
         resolved_device(suited_device(own, device), own)
     of_each = [_not_compact(own) for own in of_each]
-    documents = Documents(corpus.documents) if documents is None else documents
-    divergence: TrainingError | None = None
-    metric = settings.objective.metric
-    began = time.monotonic()
-    for own in of_each:
-        started = time.monotonic()
-        has_fallback = any(candidate.accuracy is not None for candidate in candidates)
-        clock = _Clock(began + 60 * how.budget if has_fallback else np.inf)
-        score = error = None
-        diverged = False
-        try:
-            predicted = _predictions(corpus, folds, own, clock, device, callbacks, documents)
-            score, error = _cross_validated(metric, corpus, folds, split, predicted)
-        except _OutOfTime:
-            for callback in callbacks:
-                callback.on_train_end()
-        except TrainingError as fault:
-            diverged, divergence = True, divergence or fault
-        except DataError as fault:
-            raise ConfigError(
-                f"The rows cannot be cross-validated in {how.folds} folds: {fault}",
-                f"Or name a method, such as {{method={RECOMMENDED}}}.",
-            ) from None
-        seconds = round(time.monotonic() - started, 1)
-        candidates.append(Candidate(own.entry.name, score, error, seconds, metric, diverged))
-        on_candidate(candidates[-1])
+    if elsewhere is None:
+        documents = Documents(corpus.documents) if documents is None else documents
+        tried = try_in_turn(corpus, folds, of_each, 60 * how.budget, device, callbacks, documents)
+    else:
+        tried = try_on_engine(elsewhere, of_each, len(folds), 60 * how.budget)
+    metric, divergence = settings.objective.metric, None
+    try:
+        for one in tried:
+            score = error = None
+            if one.predicted is not None:
+                score, error = _cross_validated(metric, corpus, folds, split, one.predicted)
+            divergence = divergence or one.divergence
+            name, diverged = one.settings.entry.name, one.divergence is not None
+            candidates.append(Candidate(name, score, error, round(one.seconds, 1), metric, diverged))
+            on_candidate(candidates[-1])
+    except DataError as fault:
+        raise ConfigError(
+            f"The rows cannot be cross-validated in {how.folds} folds: {fault}",
+            f"Or name a method, such as {{method={RECOMMENDED}}}.",
+        ) from None
     if divergence and all(candidate.accuracy is None for candidate in candidates):
         raise divergence
     compared = [candidate for candidate in candidates if not candidate.needs]
@@ -198,44 +160,6 @@ def _identities(corpus: Corpus, split: Split, settings: RunSettings, how: AutoSe
         for one in (how, *earlier)
         for fingerprint in fingerprints(corpus, split, with_method(settings, one.methods[0], {}))
     ]
-
-
-def _predictions(
-    corpus: Corpus,
-    folds: Sequence[Split],
-    settings: RunSettings,
-    clock: _Clock,
-    device: Device,
-    callbacks: Sequence[Callback],
-    documents: Documents,
-) -> list[np.ndarray]:
-    """Return the predicted classes of the test rows of each fold."""
-    predicted: list[np.ndarray] = []
-    began = time.monotonic()
-    for fold in folds:
-        so_far = len(predicted)
-        clock.check(ahead=(time.monotonic() - began) / so_far * (len(folds) - so_far) if so_far else 0)
-        trained = train_model(
-            corpus,
-            replace(fold, test=fold.test[:0]),  # a class that is only in the test set just counts as an error
-            settings,
-            device=suited_device(settings, device),
-            callbacks=[clock, *map(_WithoutNotes, callbacks)],
-            documents=documents,
-            also_encode=fold.test,
-        )
-        classes = np.array(trained.model.classes).astype(str)
-        predicted.append(classes[trained.probabilities(corpus, fold.test).argmax(axis=1)])
-    return predicted
-
-
-class _WithoutNotes(Callback):
-    """Forwards everything but notes, since notes on single folds are of no interest."""
-
-    def __init__(self, callback: Callback):
-        for name in vars(Callback):
-            if name.startswith("on_") and name != "on_note":
-                setattr(self, name, getattr(callback, name))
 
 
 def _cross_validated(

@@ -3,63 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from multidomain.data.checks import check_trainable
-from multidomain.data.corpus import Corpus
-from multidomain.data.load import load_data
-from multidomain.data.splits import Split, split_by
-from multidomain.errors import ConfigError, Note
+from multidomain.engines.base import Engine
+from multidomain.errors import ConfigError
 from multidomain.features.base import Documents
 from multidomain.files import mark_removed, write_json
-from multidomain.processes import refuse_several
 from multidomain.runs.auto import choose_method, is_choice_for
 from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import AUTO, TrainConfig
-from multidomain.runs.folder import CHOICE, CONFIG, RunFolder
+from multidomain.runs.fold_tasks import Elsewhere
+from multidomain.runs.folder import CHOICE, CONFIG
+from multidomain.runs.job import Job
+from multidomain.runs.plan import Plan
 from multidomain.runs.run import RunResult, run_in_folder
 from multidomain.threads import use_threads
 from multidomain.training.callbacks import Callback
-from multidomain.training.settings import RunSettings
-from multidomain.training.train import check_processes, suited_device, train_model
-
-SMOKE_ROWS = 40  # of each domain, part and class
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """A config, with the corpus and split that it describes.
-
-    Attributes
-    ----------
-    smoke
-        A trial: one epoch on a few rows.
-    """
-
-    config: TrainConfig
-    corpus: Corpus
-    split: Split
-    smoke: bool = False
-
-    @property
-    def settings(self) -> RunSettings:
-        """Return the settings of the run."""
-        settings = self.config.run
-        if self.smoke:
-            settings = settings.model_copy(update={"training": settings.training.model_copy(update={"max_epochs": 1})})
-        return settings
-
-    @property
-    def folder(self) -> RunFolder:
-        """Return the folder of the run."""
-        return RunFolder(Path(self.config.output))
-
-    def check(self, *, resume: bool, overwrite: bool) -> list[Note]:
-        """Raise the errors that training would raise; return notes on the data."""
-        notes = check_trainable(self.corpus, self.split)
-        self.folder.check(self.settings, resume=resume, overwrite=overwrite, smoke=self.smoke)
-        return notes
+from multidomain.training.train import suited_device, train_model
 
 
 @dataclass(frozen=True)
@@ -71,18 +34,6 @@ class TrainOutcome:
     choice: AutoChoice | None
 
 
-def plan_run(config: TrainConfig, *, smoke: bool = False) -> Plan:
-    """Read and split the data."""
-    if config.method == AUTO:
-        refuse_several("'auto' compares methods in one process")
-    else:
-        check_processes(config.run)
-    corpus = load_data(config.data, config.reading)
-    if smoke:
-        corpus = corpus.thinned(SMOKE_ROWS)
-    return Plan(config, corpus, split_by(corpus, config.split_settings), smoke)
-
-
 def train(
     plan: Plan,
     *,
@@ -90,6 +41,7 @@ def train(
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
     auto_callbacks: Sequence[Callback] = (),
+    engine: Engine | None = None,
     on_compare: Callable[[], None] = lambda: None,
     on_candidate: Callable[[Candidate], None] = lambda candidate: None,
     on_choice: Callable[[AutoChoice], None] = lambda choice: None,
@@ -101,7 +53,9 @@ def train(
     resume, overwrite
         As for `run_in_folder`.
     auto_callbacks
-        Called while methods are compared.
+        Called while methods are compared, unless that takes place on an engine.
+    engine
+        Where methods are compared, fold by fold; by default in this process. It is entered here.
     on_compare, on_candidate, on_choice
         Called before the comparison, after each candidate, and with the choice.
     """
@@ -116,16 +70,18 @@ def train(
             check_trainable(plan.corpus, plan.split)
             on_compare()
             with folder.under_way(plan.settings, resume=resume, overwrite=overwrite, smoke=plan.smoke):
-                choice = choose_method(
-                    plan.corpus,
-                    plan.split,
-                    plan.settings,
-                    config.auto,
-                    device=device,
-                    callbacks=auto_callbacks,
-                    documents=documents,
-                    on_candidate=on_candidate,
-                )
+                with engine or nullcontext():
+                    choice = choose_method(
+                        plan.corpus,
+                        plan.split,
+                        plan.settings,
+                        config.auto,
+                        device=device,
+                        callbacks=auto_callbacks,
+                        documents=documents,
+                        elsewhere=Elsewhere(engine, Job.of(plan)) if engine else None,
+                        on_candidate=on_candidate,
+                    )
                 folder.keep_choice(choice)
         on_choice(choice)
         config = config.with_method(choice.method, choice.features)

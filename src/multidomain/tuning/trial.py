@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import chdir
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from multidomain.errors import ConfigError, TrainingError
-from multidomain.experiments.records import check_code
 from multidomain.features.base import Documents
 from multidomain.methods.history import Epoch
 from multidomain.metrics import Metric, selection_score
-from multidomain.runs.config import TrainConfig
-from multidomain.runs.train import Plan, plan_run
+from multidomain.runs.job import Job, begun
+from multidomain.runs.plan import Plan
 from multidomain.threads import use_threads
 from multidomain.training.callbacks import Callback
 from multidomain.training.train import Trained, suited_device, train_model
@@ -27,28 +23,6 @@ from multidomain.tuning.space import configured
 
 _NEVER_PRUNED = 2  # epochs
 _FEWEST_CURVES = 4  # to compare with
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the trials of a study have in common.
-
-    Attributes
-    ----------
-    config
-        The given settings of the run, as JSON.
-    data, code
-        Hashes of the data and of the package, as the driver has them.
-    folder, checkpoints
-        Where relative paths begin, and where checkpoints are written.
-    """
-
-    config: str
-    smoke: bool
-    data: str
-    code: str
-    folder: Path
-    checkpoints: Path
 
 
 @dataclass(frozen=True)
@@ -150,35 +124,22 @@ def checkpoint_of(checkpoints: Path, number: int) -> Path:
     return checkpoints / f"trial-{number}.safetensors"
 
 
-def run_trial(job: Job, trial: Trial) -> TrialResult:
+def run_trial(job: Job, checkpoints: Path, trial: Trial) -> TrialResult:
     """Train with the settings of a trial, and score it on the dev set; test rows are not even encoded.
 
     Settings that do not go together, and training that diverges, are a result.
     """
-    check_code(job.code)
     began = time.monotonic()
-    with chdir(job.folder):
-        plan, documents = _prepared(job)
+    with begun(job) as (plan, documents):
+        plan = replace(plan, split=replace(plan.split, test=plan.split.test[:0]))
         watch = _Watch(trial.to_beat)
         try:
-            score = _trained_score(plan, documents, trial, watch, checkpoint_of(job.checkpoints, trial.number))
+            score = _trained_score(plan, documents, trial, watch, checkpoint_of(checkpoints, trial.number))
         except _Pruned:
             return TrialResult(max(watch.scores), tuple(watch.scores), True, time.monotonic() - began)
         except (ConfigError, TrainingError) as error:
             return TrialResult(None, tuple(watch.scores), seconds=time.monotonic() - began, error=str(error))
     return TrialResult(score, tuple(watch.scores), seconds=time.monotonic() - began)
-
-
-@lru_cache(maxsize=1)
-def _prepared(job: Job) -> tuple[Plan, Documents]:
-    """Return the data without its test set, and its documents, which the trials in a process analyse once."""
-    plan = plan_run(TrainConfig.parse_all(json.loads(job.config)), smoke=job.smoke)
-    if plan.corpus.content_hash() != job.data:
-        raise ConfigError(
-            f"A worker reads other data under the name '{plan.config.data}' than the process that keeps the results.",
-            "Give all machines the same files.",
-        )
-    return replace(plan, split=replace(plan.split, test=plan.split.test[:0])), Documents(plan.corpus.documents)
 
 
 def _trained_score(plan: Plan, documents: Documents, trial: Trial, watch: _Watch, checkpoint: Path) -> float:

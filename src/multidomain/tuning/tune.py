@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +13,13 @@ from multidomain.data.checks import check_trainable
 from multidomain.engines.base import Engine, Outcome
 from multidomain.engines.local import LocalEngine
 from multidomain.errors import ConfigError, Note, TrainingError, WorkerError
-from multidomain.experiments.records import code_hash
 from multidomain.runs.config import AUTO, TrainConfig
-from multidomain.runs.machine import machine
-from multidomain.runs.train import Plan
+from multidomain.runs.job import Job
+from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.plan import Plan
 from multidomain.tuning.folder import Asked, StudyFolder, best_of, journal_type
 from multidomain.tuning.space import Dimension, combinations, search_space
-from multidomain.tuning.trial import Job, Trial, TrialRecord, TrialResult, checkpoint_of, run_trial
+from multidomain.tuning.trial import Trial, TrialRecord, TrialResult, checkpoint_of, run_trial
 
 
 @dataclass(frozen=True)
@@ -147,15 +146,9 @@ class _Running:
 
     def all(self, engine: Engine, on_trial: Callable[[Progress], None]) -> None:
         """Run the trials that were cut off, and new ones; each is made when a worker is free for it."""
-        job = Job(
-            json.dumps(self._asked.config),
-            self._asked.smoke,
-            self._asked.data["sha256"],
-            self._asked.code,
-            Path.cwd(),
-            self._folder.checkpoints.resolve(),
-        )
-        for outcome in engine.map(partial(run_trial, job), self._tasks(), ahead=1):
+        checkpoints = self._folder.checkpoints.resolve()
+        run = partial(run_trial, Job.of(self._study.plan), checkpoints)
+        for outcome in engine.map(run, self._tasks(), ahead=1):
             if outcome.error is not None and not isinstance(outcome.error, WorkerError):
                 self._failed = self._failed or outcome.error
                 continue

@@ -21,7 +21,8 @@ from multidomain.data.splits import split_by
 from multidomain.model.model import Model
 from multidomain.runs.config import TrainConfig
 from multidomain.runs.folder import RunFolder
-from multidomain.runs.train import Plan, train
+from multidomain.runs.plan import Plan
+from multidomain.runs.train import train
 
 NETWORK = {"hidden": [4], "shared_size": 4, "private_size": 4}
 SHORT = {"max_epochs": 2, "patience": 2, "batch_size": 16, "checkpoint_seconds": 0}

@@ -28,8 +28,8 @@ def size() -> Size:
 @pytest.fixture(scope="session")
 def record() -> Callable[[str, dict[str, Any]], None]:
     """Append figures to the file that MULTIDOMAIN_FAULTS_RECORDS names, if it does; whether they are good or not."""
-    from multidomain.experiments.records import append_record, code_hash
-    from multidomain.runs.machine import machine
+    from multidomain.experiments.records import append_record
+    from multidomain.runs.machine import code_hash, machine
 
     path = os.environ.get("MULTIDOMAIN_FAULTS_RECORDS")
 

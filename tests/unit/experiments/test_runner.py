@@ -25,8 +25,9 @@ from multidomain.engines.base import Engine, Outcome, worker_died
 from multidomain.errors import ConfigError, WorkerError
 from multidomain.experiments import runner
 from multidomain.experiments.recipes import Recipe
-from multidomain.experiments.records import code_hash, read_records, unpack
+from multidomain.experiments.records import read_records, unpack
 from multidomain.experiments.runner import Progress, Run, execute, planned_runs, reproduce
+from multidomain.runs.machine import code_hash
 from multidomain.training.train import train_model
 
 PROGRESS = re.compile(r"(\d+)/(\d+)  table1 shared/\w+.* \d: test [\d.]+, dev [\d.]+, \d+ s; about \d:\d\d:\d\d left")

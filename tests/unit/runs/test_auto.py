@@ -33,6 +33,7 @@ from multidomain.errors import ConfigError, TrainingError
 from multidomain.methods.history import Epoch
 from multidomain.methods.registry import METHODS, RECOMMENDED, method_entry, register
 from multidomain.runs import auto as choosing
+from multidomain.runs import folds as folds_of_methods
 from multidomain.runs import train as running
 from multidomain.runs.auto import choose_method, chosen_settings, is_choice_for
 from multidomain.runs.choice import AutoChoice, Candidate
@@ -242,8 +243,8 @@ def compete(
 
         return SimpleNamespace(model=SimpleNamespace(classes=classes), probabilities=probabilities)
 
-    monkeypatch.setattr(choosing, "train_model", train)
-    monkeypatch.setattr(choosing, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(folds_of_methods, "train_model", train)
+    monkeypatch.setattr(folds_of_methods, "time", SimpleNamespace(monotonic=lambda: now))
     how = AutoSettings(methods=tuple(right), budget=1)
     return choose_method(CORPUS, split, settings, how), trained
 
@@ -361,7 +362,7 @@ def test_a_method_that_takes_the_labelled_prior_for_granted_loses_where_priors_a
             probabilities=lambda _, rows: (answer(rows)[:, None] == np.array(classes)).astype(float),
         )
 
-    monkeypatch.setattr(choosing, "train_model", train)
+    monkeypatch.setattr(folds_of_methods, "train_model", train)
     assert choose_method(corpus, split, SETTINGS, TWO).method == "lr"
     monkeypatch.setattr(choosing, "shift_hidden_priors", without_shift)
     assert choose_method(corpus, split, SETTINGS, TWO).method == "fa-lr"

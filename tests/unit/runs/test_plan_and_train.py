@@ -20,7 +20,8 @@ from multidomain.runs import train as running
 from multidomain.runs.choice import AutoChoice, Candidate
 from multidomain.runs.config import TrainConfig, read_config
 from multidomain.runs.folder import RunFolder
-from multidomain.runs.train import Plan, plan_run, train
+from multidomain.runs.plan import SMOKE_ROWS, Plan, plan_run
+from multidomain.runs.train import train
 from multidomain.training.callbacks import Callback
 
 CORPUS = load_corpus("demo").thinned(30)
@@ -75,7 +76,7 @@ def test_a_trial_is_one_epoch_on_a_few_rows(tmp_path: Path):
     assert planned.settings.training.max_epochs == 1
     assert planned.config.training.max_epochs == 7, "what was given is kept"
     pairs = list(zip(planned.corpus.domains, planned.corpus.labels, strict=True))
-    assert {pairs.count(pair) for pair in set(pairs)} == {running.SMOKE_ROWS}
+    assert {pairs.count(pair) for pair in set(pairs)} == {SMOKE_ROWS}
 
 
 def test_parts_come_from_files_of_their_own(tmp_path: Path):

@@ -11,7 +11,7 @@ import polars as pl
 
 from multidomain.engines.base import Engine, Outcome
 from multidomain.runs.config import TrainConfig
-from multidomain.runs.train import plan_run
+from multidomain.runs.plan import plan_run
 from multidomain.tuning.tune import Study, plan_study
 
 NETWORK = {

@@ -15,13 +15,15 @@ import pytest
 from studies import NETWORK, Here, small_study
 
 from multidomain.errors import ConfigError, ModelError, TrainingError, WorkerError
-from multidomain.experiments.records import code_hash
 from multidomain.runs.config import TrainConfig
-from multidomain.runs.train import plan_run, train
+from multidomain.runs.job import Job
+from multidomain.runs.machine import code_hash
+from multidomain.runs.plan import plan_run
+from multidomain.runs.train import train
 from multidomain.tuning import tune as running
 from multidomain.tuning.folder import BEST, JOURNAL, STUDY, TRIALS, best_of
 from multidomain.tuning.space import Dimension
-from multidomain.tuning.trial import Job, Trial, TrialRecord, run_trial, scores_to_beat
+from multidomain.tuning.trial import Trial, TrialRecord, run_trial, scores_to_beat
 from multidomain.tuning.tune import Progress, Study, tune
 
 LINEAR = {"method": "fa-lr", "settings": {}, "training": {}}
@@ -234,6 +236,7 @@ def test_other_code_is_noted_and_a_smoke_study_is_replaced(tmp_path: Path, monke
     monkeypatch.setattr(running, "code_hash", lambda: "another")
     tune(study, engine=Here(), on_note=lambda note: heard.append(note.kind))
     assert heard[-1] == "other-code"
+    monkeypatch.setattr("multidomain.runs.job.code_hash", lambda: "another")
     with pytest.raises(ConfigError, match=r"A worker has other code"):
         tune(replace(study, trials=3), engine=Here())
 
@@ -263,7 +266,7 @@ def test_data_without_dev_labels_and_other_data_are_refused(tmp_path: Path) -> N
         running.plan_study(none, [], 1)
     config = json.dumps(study.asked.config)
     with pytest.raises(ConfigError, match="A worker reads other data under the name"):
-        run_trial(Job(config, False, "other", code_hash(), tmp_path, tmp_path), Trial(0, {}))
+        run_trial(Job(config, False, "other", code_hash(), tmp_path), tmp_path, Trial(0, {}))
 
 
 def test_scores_to_beat() -> None:
