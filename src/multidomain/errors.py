@@ -171,6 +171,8 @@ EXTRA_OF = {
     "dask": "dask",
     "distributed": "dask",
     "optuna": "tune",
+    "tokenizers": "encoders",
+    "huggingface_hub": "encoders",
 }
 """Packages that are not always installed, and the extras that bring them."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multidomain.cli.console import err, out, print_notes
-from multidomain.cli.options import ConfigFile, Extractor, MethodSettings, with_options
+from multidomain.cli.options import AllowDownload, ConfigFile, Encoder, Extractor, MethodSettings, with_options
 from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted
 from multidomain.runs.config import TrainConfig, merged, nested, read_config, train_options
@@ -40,6 +40,8 @@ def train_command(
     config: ConfigFile = None,
     settings: MethodSettings = None,
     extractor: Extractor = None,
+    encoder: Encoder = None,
+    allow_download: AllowDownload = False,
     tensorboard: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write curves for TensorBoard too.")
     ] = None,
@@ -53,7 +55,7 @@ def train_command(
     from multidomain.runs.train import train
     from multidomain.training.progress import progress_on
 
-    plan = read_plan(parsed_config(given, config, settings, extractor), smoke=smoke)
+    plan = read_plan(parsed_config(given, config, short_for(settings, extractor, encoder, allow_download)), smoke=smoke)
     _show_plan(plan)
     if dry_run:
         print_notes(plan.check(resume=resume, overwrite=overwrite))
@@ -73,13 +75,24 @@ def train_command(
     _show_outcome(outcome, plan)
 
 
-def parsed_config(
-    given: Mapping[tuple[str, ...], Any], file: Path | None, settings: Sequence[str] | None, extractor: str | None
-) -> TrainConfig:
+def parsed_config(given: Mapping[tuple[str, ...], Any], file: Path | None, settings: Sequence[str]) -> TrainConfig:
     """Return the config that options and a file give."""
-    of_method = assignments([*(settings or []), *([f"extractor={extractor}"] if extractor else [])])
+    of_method = assignments(settings)
     values = nested(given) | ({"settings": of_method} if of_method else {})
     return TrainConfig.parse_all(merged(read_config(file) if file else {}, values))
+
+
+def short_for(
+    settings: Sequence[str] | None, extractor: str | None, encoder: str | None, allow_download: bool
+) -> list[str]:
+    """Return all settings of a method that a command is given, with those that options of their own stand for."""
+    name = extractor or ("encoder" if encoder else None)
+    return [
+        *(settings or []),
+        *([f"extractor={name}"] if name else []),
+        *([f"encoder.source={encoder}"] if encoder else []),
+        *(["encoder.allow_download=true"] if allow_download else []),
+    ]
 
 
 def read_plan(config: TrainConfig, *, smoke: bool) -> Plan:

@@ -141,6 +141,7 @@ class Trainer:
 
     def _step(self) -> None:
         at, i = self._at, self._at.iteration
+        self._method.before_step(at.epoch * self._iterations + i, self._settings.max_epochs * self._iterations)
         at.iteration += 1
         log = {k: float(v) for k, v in self._method.step(self._X, self._U, at.epoch, i).items()}
         usual = at.usual or {k: max(v, log.get(k, v)) for k, v in self._method.losses_at_chance().items()}
@@ -219,7 +220,8 @@ class Trainer:
     def _lower_learning_rates(self) -> None:
         for optimiser in self._method.optimisers.values():
             for group in optimiser.param_groups:
-                group["lr"] *= 0.5 ** len(self._at.recovered)
+                for rate in group.keys() & {"lr", "base_lr"}:  # the second: of a schedule
+                    group[rate] *= 0.5 ** len(self._at.recovered)
 
     def _restore(self) -> None:
         restored = self._checkpoint.restore(self._method) if self._checkpoint else None

@@ -152,6 +152,8 @@ class _Training:
         text = self.documents[np.concatenate([self.split.train, self.split.unlabelled])].analysed_for(featurizer)
         features = featurizer.from_settings(settings.of_featurizer(featurizer.name)).fit(text)
         encoded = EncodedRows(features, self.documents, self.rows, len(self.corpus))
+        for note in features.notes:
+            self.notes.add(note)
         check_fits(entry.name, asks_for, encoded)
         data = training_data(self.corpus, self.split, features, encoded, settings.objective.class_weight)
         if not len(data.dev):
