@@ -19,7 +19,7 @@ from multidomain.methods.gradient import GradientMethod
 from multidomain.methods.history import History
 from multidomain.methods.task import Task
 from multidomain.nn.adam import DenseAdam
-from multidomain.nn.encoders.optimiser import BASE, optimiser_of, rate_at
+from multidomain.nn.encoders.optimiser import optimiser_of, rate_at, set_rates
 from multidomain.nn.extractors.base import Extractor
 from multidomain.nn.gradients import clip_gradients, gradient_of
 from multidomain.nn.sparse import SparseBatch, SparseMatrix
@@ -133,8 +133,7 @@ class NetworkMethod(GradientMethod):
 
     def before_step(self, step: int, steps: int) -> None:
         if self.trunk is not None:
-            for group in self.optimisers["main"].param_groups:
-                group["lr"] = group[BASE] * rate_at(step, steps, self.trunk.settings)
+            set_rates(self.optimisers["main"], rate_at(step, steps, self.trunk.settings))
 
     def end_training(self) -> None:
         super().end_training()

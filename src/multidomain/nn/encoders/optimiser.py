@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import nn
-from torch.optim import AdamW
+from torch.optim import AdamW, Optimizer
 
 from multidomain.nn.encoders.settings import EncoderSettings
 from multidomain.nn.encoders.trunk import Trunk
@@ -36,6 +36,12 @@ def _groups(modules: Iterable[nn.Module], lr: float, weight_decay: float) -> lis
     if not weight_decay:
         parts = {0.0: learning}
     return [{"params": p, "lr": lr, BASE: lr, "weight_decay": decay} for decay, p in parts.items() if p]
+
+
+def set_rates(optimiser: Optimizer, factor: float) -> None:
+    """Set the learning rates of all groups to a part of what they are between warm-up and decay."""
+    for group in optimiser.param_groups:
+        group["lr"] = group[BASE] * factor
 
 
 def rate_at(step: int, steps: int, settings: EncoderSettings) -> float:
