@@ -53,6 +53,9 @@ class Featurizer(ABC):
         """Return the documents in a form that can be indexed by rows; what is analysed already stays as it is."""
         return documents
 
+    def check(self) -> None:  # noqa: B027  # most have nothing to check
+        """Raise the errors that `fit` would raise whatever the documents are, without fetching anything."""
+
     @abstractmethod
     def fit(self, documents: Any) -> Self:
         """Learn from documents, analysed or not."""

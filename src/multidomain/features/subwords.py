@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from multidomain.arrays import ArrayWriter
 from multidomain.data.encoders.folder import EncoderFolder, open_encoder
+from multidomain.data.encoders.named import ENCODERS
 from multidomain.errors import ConfigError, Note, counted, missing_package
 from multidomain.features.base import Featurizer, State, register
 from multidomain.features.settings import SubwordSettings
@@ -110,6 +111,10 @@ class SubwordFeaturizer(Featurizer):
             if self._tokenizer.token_to_id(word) is not None:
                 return word
         return None
+
+    def check(self) -> None:
+        if self.source not in ENCODERS and not self.allow_download:
+            self._check_length(open_encoder(self.source))
 
     def fit(self, documents: Any) -> Self:
         """Read the encoder's tokenizer; nothing is learnt from the documents."""

@@ -215,10 +215,11 @@ class _Training:
             trained.model.method.to("cpu")
             models.append(trained.model)
             chosen[f"{number} {member.method}"] = trained.history.chosen or {"epoch": trained.history.best_epoch}
-        model = join_models(settings.entry.name, models)
-        check_finite(settings.entry.name, model.method)
+        model = join_models(settings.entry.name, models, settings.entry.settings(settings.method_settings))
         encoded = EncodedRows(model.features, self.documents, self.rows, len(self.corpus))
-        return Trained(model, History(chosen=chosen), encoded, tuple(self.notes.so_far))
+        data = training_data(self.corpus, self.split, model.features, encoded, settings.objective.class_weight)
+        fitted = _fitted(settings.entry.name, model.method, data, _Context(settings, self.callbacks, self.notes))
+        return Trained(model, History(chosen=chosen | fitted.chosen), encoded, tuple(self.notes.so_far))
 
 
 def _fitted(name: str, method: Method, data: TrainingData, context: FitContext) -> History:
