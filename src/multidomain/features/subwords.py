@@ -222,8 +222,11 @@ def _tokenizer(description: Mapping[str, Any]) -> Tokenizer:
         raise missing_package("The extractor 'encoder'", "tokenizers") from None
     try:
         tokenizer = Tokenizer.from_str(json.dumps(description))
-    except Exception as error:  # of its own type for each fault
-        raise ConfigError(f"The tokenizer.json of the encoder does not describe a tokenizer ({error}).") from None
+    except BaseException as error:  # a panic of its compiled code is no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        why = str(error)[:300]
+        raise ConfigError(f"The tokenizer.json of the encoder does not describe a tokenizer ({why}).") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

@@ -44,6 +44,9 @@ class NetworkMethod(GradientMethod):
         settings, trunk = settings.with_trunk(has_shared=has.shared_features, has_private=has.private_features)
         super().__init__(task, settings)
         self.trunk = trunk
+        if trunk is not None and trunk.encoder.config.vocabulary != task.n_inputs:
+            read = trunk.encoder.config.vocabulary
+            raise ValueError(f"the encoder knows {read:,} subwords, and the features have {task.n_inputs:,}")
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         if self.trunk is None:

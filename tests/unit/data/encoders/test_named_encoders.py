@@ -6,6 +6,7 @@ import hashlib
 import io
 import subprocess
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +68,13 @@ def test_an_encoder_is_fetched_once_and_nothing_else_is_written(name: str, small
     assert len(small) == 1 and "--require-hashes" in small[0] and "--no-deps" in small[0]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == FILES
     assert [path.name for path in (tmp_path / "cache" / "encoders").iterdir()] == [name]
+
+
+def test_the_command_fetches_encoders_too(small: list, tmp_path: Path, run: Callable[..., tuple[int, str, str]]):
+    code, out, _ = run("fetch", "minilm")
+    assert code == 0 and out == f"minilm: {tmp_path / 'cache' / 'encoders' / 'minilm'}\n"
+    code, _, err = run("fetch", "minilmm")
+    assert code == 2 and "Did you mean 'minilm'?" in err
 
 
 def test_files_of_other_content_are_refused_and_not_kept(small: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
