@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
         ("speed.md", "\n| textbook | "),
         ("reliability.md", "\n| `sped` | "),
         ("label-next.md", "\n| difference | 0.00 ± 0.00 | "),
+        ("encoders.md", "\n| 32 | `lora` | none | "),
     ],
 )
 def test_figures_of_a_page_come_from_the_records(name: str, holds: str):

@@ -23,6 +23,7 @@ from multidomain.methods.registry import METHODS, method_entry, register
 from multidomain.methods.task import SavedTask, Task
 from multidomain.settings import Settings, listed
 
+_PLAIN_SUM_ROWS = 20.0  # that weights of 1 are worth, as uncalibrated logits are for temperatures
 _LEAST = -100.0  # of a log-probability
 
 
@@ -266,6 +267,8 @@ def columns_of(x: csr_matrix, start: int, stop: int) -> csr_matrix:
 def stacking_weights(log_odds: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the weights of models, none below 0, whose weighted sum gives labels the highest likelihood.
 
+    Weights of 1 count for some rows: members have been selected on the dev set too, and a small one knows little more.
+
     Parameters
     ----------
     log_odds
@@ -278,11 +281,10 @@ def stacking_weights(log_odds: np.ndarray, y: np.ndarray) -> np.ndarray:
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         logits = np.tensordot(weights, log_odds, axes=1)
         off = softmax(logits, axis=1) - of_label
-        value = -(log_softmax(logits, axis=1) * of_label).sum() + 0.5 * np.square(weights - 1).sum()
-        return value, (log_odds * off).sum(axis=(1, 2)) + weights - 1
+        value = -(log_softmax(logits, axis=1) * of_label).sum() + 0.5 * _PLAIN_SUM_ROWS * np.square(weights - 1).sum()
+        return value, (log_odds * off).sum(axis=(1, 2)) + _PLAIN_SUM_ROWS * (weights - 1)
 
     start = np.full(len(log_odds), 1 / len(log_odds))
-    # The second term counts for about a row: it keeps a few dev rows that all are right from endless weights.
     return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start)).x
 
 

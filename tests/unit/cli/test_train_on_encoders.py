@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from multidomain.runs.config import TrainConfig
 
 Run = Callable[..., tuple[int, str, str]]
 QUICK = ("--max-epochs", "1", "--max-subwords", "8", "--set", "shared_size=8")
@@ -82,6 +86,14 @@ def test_what_is_refused(
     code, _, err = run("train", str(table), "-o", str(tmp_path / "model"), "--method", "sp", *given)
     assert code == 2 and said in " ".join(err.split())
     assert not (tmp_path / "model" / "model.json").exists()
+
+
+def test_the_settings_on_the_page_are_valid():
+    page = (Path(__file__).parents[3] / "docs" / "encoders.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    config = TrainConfig.parse_all(tomllib.loads(block))
+    assert config.run.requirements.featurizer == "subwords"
+    assert config.run.entry.settings(config.settings).encoder.frozen_layers == 2
 
 
 def test_a_dry_run_says_whether_the_encoder_is_there(run: Run, table: Path, tmp_path: Path):
