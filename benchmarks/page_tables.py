@@ -309,6 +309,22 @@ def tuned() -> str:
     return "\n".join([*lines, "", "![scores of the trials](images/tune-study.svg)"])
 
 
+def encoder_cost() -> str:
+    lines = [
+        "| domains | private features | frozen layers | a row, CPU | beside one domain | peak memory |",
+        "|---:|---|---:|---:|---:|---:|",
+    ]
+    latest = {(r["private"], r.get("frozen_layers"), r["domains"]): r for r in records("encoder_cost.jsonl")}
+    for (private, frozen, domains), r in latest.items():
+        row, alone = (
+            min(one["cpu_seconds"]) / one["rows"] if one else 0.0 for one in (r, latest.get((private, frozen, 1)))
+        )
+        ratio = f"{row / alone:.2f}" if alone else ""
+        memory = f"{r['peak_mb'] / 1024:.1f} GB"
+        lines.append(f"| {domains} | `{private}` | {frozen or 'none'} | {1000 * row:.0f} ms | {ratio} | {memory} |")
+    return "\n".join(lines)
+
+
 TABLES = {
     "speed.md": (training, words, accuracy, many_domains, default_method, recommended, large, prediction),
     "reliability.md": (killed_runs, fuzzed_inputs, service_load, service_attacks),
@@ -316,6 +332,7 @@ TABLES = {
     "onnx.md": (compact,),
     "scale.md": (throughput, engine_cost, same_table, many_domains_trained, unit_costs),
     "tune.md": (tuned,),
+    "encoders.md": (encoder_cost,),
 }
 
 

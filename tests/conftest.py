@@ -91,3 +91,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return int(exit_.value.code or 0), output.out, output.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a pretrained encoder of two layers with random weights."""
+    from encoders import write_encoder
+
+    return write_encoder(tmp_path_factory.mktemp("encoder"))

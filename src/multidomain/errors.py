@@ -176,6 +176,8 @@ EXTRA_OF = {
     "distributed": "dask",
     "pyspark": "spark",
     "optuna": "tune",
+    "tokenizers": "encoders",
+    "huggingface_hub": "encoders",
 }
 """Packages that are not always installed, and the extras that bring them."""
 

@@ -26,7 +26,7 @@ METHOD_SETTINGS = {"sped": {"trust": "pseudo_label_weight"}}  # of a method
 REPLACED = {"sped": {"match_shares": "is now 'class_priors': labelled in place of true, estimate in place of false."}}
 """Settings of a method that gave way to others, and what to say to a user. A saved model does without them."""
 
-ADDED = ("D_norm", "lam_epochs", "class_priors")
+ADDED = ("D_norm", "lam_epochs", "class_priors", "encoder")
 """Settings of networks that older checkpoints do not know."""
 
 ESTIMATOR = {"features": "weighting"}  # parameters of MultiDomainClassifier

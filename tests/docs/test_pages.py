@@ -25,6 +25,7 @@ import polars as pl
 import pytest
 from make_walkthrough import wait_for_server
 
+from encoders import write_encoder
 from multidomain.data.named.registry import CORPORA, load_corpus
 from multidomain.errors import FetchError
 from multidomain.methods.registry import METHODS
@@ -76,6 +77,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for k, part in enumerate(rows.select("text", "domain").iter_slices(600)):
         part.write_parquet(tmp_path / "parts" / f"part-{k}.parquet")
     rows.drop("label").head(20).write_csv(tmp_path / "new.csv")
+    # The pages' encoder is a small one here: tests fetch no weights.
+    monkeypatch.setattr("multidomain.data.encoders.folder.fetch_encoder", lambda name: write_encoder(tmp_path / "tiny"))
     shutil.copytree(ROOT / "results", tmp_path / "results", ignore=shutil.ignore_patterns(".running"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
         ("label-next.md", "\n| difference | 0.00 ± 0.00 | "),
         ("scale.md", "\n| `local` | 2, one killed | "),
         ("tune.md", "tune"),
+        ("encoders.md", "\n| 32 | `lora` | none | "),
     ],
 )
 def test_figures_of_a_page_come_from_the_records(name: str, holds: str):

@@ -58,6 +58,17 @@ MethodSettings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method.")
 ]
 Extractor = Annotated[str | None, typer.Option(help="Short for --set extractor=NAME.", metavar="NAME")]
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        help="A pretrained encoder: minilm, mpnet or a folder. Short for --set extractor=encoder --set "
+        "encoder.source=NAME.",
+        metavar="NAME|PATH",
+    ),
+]
+AllowDownload = Annotated[
+    bool, typer.Option("--allow-download", help="Look for other encoders on the Hugging Face Hub.")
+]
 Engine = Annotated[
     str | None,
     typer.Option(help="Where tasks run: local, dask, ray or spark; by default in processes of this machine."),

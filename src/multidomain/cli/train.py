@@ -12,7 +12,16 @@ import typer
 
 from multidomain.cli.console import err, out, print_notes
 from multidomain.cli.engines import bounded_by_memory, engine_for
-from multidomain.cli.options import Address, ConfigFile, Engine, Extractor, MethodSettings, with_options
+from multidomain.cli.options import (
+    Address,
+    AllowDownload,
+    ConfigFile,
+    Encoder,
+    Engine,
+    Extractor,
+    MethodSettings,
+    with_options,
+)
 from multidomain.cli.signals import stop_hint
 from multidomain.errors import ConfigError, counted, quoted
 from multidomain.processes import is_first, number_of_processes, on_each_machine
@@ -45,6 +54,8 @@ def train_command(
     config: ConfigFile = None,
     settings: MethodSettings = None,
     extractor: Extractor = None,
+    encoder: Encoder = None,
+    allow_download: AllowDownload = False,
     tensorboard: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write curves for TensorBoard too.")
     ] = None,
@@ -63,7 +74,7 @@ def train_command(
     from multidomain.runs.train import follow, train
     from multidomain.training.progress import progress_on
 
-    parsed = parsed_config(given, config, settings, extractor)
+    parsed = parsed_config(given, config, short_for(settings, extractor, encoder, allow_download))
     where = _engine_of_auto(parsed, engine, address, workers)
     plan = read_plan(parsed, smoke=smoke)
     _show_plan(plan)
@@ -106,13 +117,24 @@ def _engine_of_auto(
     return engine_for(engine, address, workers, alone=True) if asked else None
 
 
-def parsed_config(
-    given: Mapping[tuple[str, ...], Any], file: Path | None, settings: Sequence[str] | None, extractor: str | None
-) -> TrainConfig:
+def parsed_config(given: Mapping[tuple[str, ...], Any], file: Path | None, settings: Sequence[str]) -> TrainConfig:
     """Return the config that options and a file give."""
-    of_method = assignments([*(settings or []), *([f"extractor={extractor}"] if extractor else [])])
+    of_method = assignments(settings)
     values = nested(given) | ({"settings": of_method} if of_method else {})
     return TrainConfig.parse_all(merged(read_config(file) if file else {}, values))
+
+
+def short_for(
+    settings: Sequence[str] | None, extractor: str | None, encoder: str | None, allow_download: bool
+) -> list[str]:
+    """Return all settings of a method that a command is given, with those that options of their own stand for."""
+    name = extractor or ("encoder" if encoder else None)
+    return [
+        *(settings or []),
+        *([f"extractor={name}"] if name else []),
+        *([f"encoder.source={encoder}"] if encoder else []),
+        *(["encoder.allow_download=true"] if allow_download else []),
+    ]
 
 
 def read_plan(config: TrainConfig, *, smoke: bool) -> Plan:

@@ -11,9 +11,18 @@ import typer
 
 from multidomain.cli.console import err, out, print_notes
 from multidomain.cli.engines import bounded_by_memory, engine_for
-from multidomain.cli.options import Address, ConfigFile, Engine, Extractor, MethodSettings, with_options
+from multidomain.cli.options import (
+    Address,
+    AllowDownload,
+    ConfigFile,
+    Encoder,
+    Engine,
+    Extractor,
+    MethodSettings,
+    with_options,
+)
 from multidomain.cli.signals import stop_hint
-from multidomain.cli.train import SHOW, parsed_config, read_plan
+from multidomain.cli.train import SHOW, parsed_config, read_plan, short_for
 from multidomain.errors import ConfigError, Note, counted
 from multidomain.files import whole_file
 from multidomain.runs.config import train_options
@@ -36,6 +45,8 @@ def tune_command(
     config: ConfigFile = None,
     settings: MethodSettings = None,
     extractor: Extractor = None,
+    encoder: Encoder = None,
+    allow_download: AllowDownload = False,
     search: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,7 +83,7 @@ def tune_command(
     if show is not None:
         _show_study(StudyFolder(show))
         return
-    parsed = parsed_config(given, config, settings, extractor)
+    parsed = parsed_config(given, config, short_for(settings, extractor, encoder, allow_download))
     check_tunable(parsed)
     where = engine_for(engine, address, workers, alone=True)
     plan = read_plan(parsed, smoke=smoke)

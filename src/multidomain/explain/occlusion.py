@@ -154,7 +154,7 @@ def explain(
     c = int(probabilities.argmax()) if target is None else model.classes.index(target)
     spans = word_spans(text)
     chosen = spans[:MAX_WORDS]
-    stand_in = unknown_word(vocabulary)
+    stand_in = model.features.stand_in or unknown_word(vocabulary)
     at_a_time = max(1, min(_ROWS_AT_A_TIME, _WORDS_AT_A_TIME // max(1, len(spans))))
     words: list[WordContribution] = []
     for first in range(0, len(chosen), at_a_time):

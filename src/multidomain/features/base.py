@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from multidomain.errors import ConfigError, ModelError
+from multidomain.errors import ConfigError, ModelError, Note
 from multidomain.registry import Registry
 from multidomain.renamings import featurizer_renamed
 from multidomain.settings import Settings
@@ -53,6 +53,9 @@ class Featurizer(ABC):
         """Return the documents in a form that can be indexed by rows; what is analysed already stays as it is."""
         return documents
 
+    def check(self) -> None:  # noqa: B027  # most have nothing to check
+        """Raise the errors that `fit` would raise whatever the documents are, without fetching anything."""
+
     @abstractmethod
     def fit(self, documents: Any) -> Self:
         """Learn from documents, analysed or not."""
@@ -78,6 +81,16 @@ class Featurizer(ABC):
     @abstractmethod
     def description(self) -> str:
         """Describe the columns."""
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Return what the user should know of the last documents that were transformed."""
+        return ()
+
+    @property
+    def stand_in(self) -> str | None:
+        """Return a word that means nothing, with which explanations replace others; None: any that is unknown."""
+        return None
 
     def input_vectors(
         self, documents: Any, dimension: int, cache: Path, on_epoch: Callable[[int, int], None]

@@ -49,5 +49,20 @@ class SequenceSettings(Settings):
     )
 
 
-SECTIONS: dict[str, type[Settings]] = {"ngrams": NgramSettings, "sequences": SequenceSettings}
+class SubwordSettings(Settings):
+    """The subwords of a document, for pretrained encoders."""
+
+    max_subwords: int = Field(
+        128, ge=8, lt=2**20, description="truncate texts for pretrained encoders to this many subwords"
+    )
+    truncation: Literal["head", "head+tail"] = Field(
+        "head+tail", description="what is kept of a long text: its beginning, or its beginning and its end"
+    )
+
+
+SECTIONS: dict[str, type[Settings]] = {
+    "ngrams": NgramSettings,
+    "sequences": SequenceSettings,
+    "subwords": SubwordSettings,
+}
 """Settings of this package's featurizers, by their names; here, so that they can be listed without importing them."""

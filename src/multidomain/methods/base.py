@@ -270,7 +270,7 @@ class Method(ABC):
         raise self._not_kept("linear")
 
     @classmethod
-    def join(cls, members: Any, starts: Any, n_inputs: int) -> Self:
+    def join(cls, members: Any, starts: Any, n_inputs: int, settings: Any) -> Self:
         """Join trained members into one model; called if `requirements` names `members`."""
         raise cls._not_kept("members")
 

@@ -20,7 +20,6 @@ from multidomain.methods.task import Task
 from multidomain.nn.sparse import SparseBatch, SparseMatrix
 from multidomain.settings import Settings
 
-_CHUNK = 1024  # rows; bounds the memory for hidden layers
 _CALIBRATION = ("inverse_temperature", "class_bias")
 _NUMPY_TYPES: dict[torch.dtype, Any] = {
     torch.float32: np.float32,
@@ -77,6 +76,11 @@ class GradientMethod(nn.Module, Method):
         """Return the device that the network is on."""
         return next(self.parameters()).device
 
+    @property
+    def rows_at_a_time(self) -> int:
+        """Return how many rows are predicted together, which bounds the memory for hidden layers."""
+        return 1024
+
     def fit(self, data: TrainingData, context: FitContext) -> History:
         return context.run_epochs(self, data)
 
@@ -114,8 +118,8 @@ class GradientMethod(nn.Module, Method):
         matrices = [SparseMatrix(view, self.device) for view in views]
         chunks = []
         with torch.inference_mode():
-            for start in range(0, max(len(matrices[0]), 1), _CHUNK):
-                rows = np.arange(start, min(start + _CHUNK, len(matrices[0])))
+            for start in range(0, max(len(matrices[0]), 1), self.rows_at_a_time):
+                rows = np.arange(start, min(start + self.rows_at_a_time, len(matrices[0])))
                 chunk = function(*(matrix.take(rows) for matrix in matrices))
                 if chunk is None:
                     return None
@@ -149,6 +153,13 @@ class GradientMethod(nn.Module, Method):
     @abstractmethod
     def start_training(self) -> None:
         """Create the optimisers, which prediction does not need."""
+
+    def before_step(self, step: int, steps: int) -> None:
+        """Called before each iteration with its number, counted from 0, and that of all if none is left out.
+
+        What changes in the course of training, such as a learning rate, is to be a function of these: then a run that
+        is resumed goes on as if it had not stopped.
+        """
 
     @abstractmethod
     def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:

@@ -50,6 +50,8 @@ class Plan:
     def check(self, *, resume: bool, overwrite: bool) -> list[Note]:
         """Raise the errors that training would raise; return notes on the data."""
         notes = check_trainable(self.corpus, self.split)
+        if featurizer := self.settings.featurizer():
+            featurizer.check()
         self.folder.check(self.settings, resume=resume, overwrite=overwrite, smoke=self.smoke)
         return notes
 

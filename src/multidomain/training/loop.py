@@ -166,6 +166,7 @@ class Trainer:
         at, i = self._at, self._at.iteration
         if are_joined():
             torch.manual_seed(self._seed_of_step())
+        self._method.before_step(at.epoch * self._iterations + i, self._settings.max_epochs * self._iterations)
         at.iteration += 1
         with training_step():
             self._log.add(self._method.step(self._X, self._U, at.epoch, i))
@@ -280,7 +281,8 @@ class Trainer:
     def _lower_learning_rates(self) -> None:
         for optimiser in self._method.optimisers.values():
             for group in optimiser.param_groups:
-                group["lr"] *= 0.5 ** len(self._at.recovered)
+                for rate in group.keys() & {"lr", "base_lr"}:  # the second: of a schedule
+                    group[rate] *= 0.5 ** len(self._at.recovered)
 
     def _restore(self) -> None:
         restored = self._restored() if self._checkpoint else None

@@ -15,6 +15,7 @@ from multidomain.renamings import config_renamed
 from multidomain.settings import Settings, listed
 
 if TYPE_CHECKING:
+    from multidomain.features.base import Featurizer
     from multidomain.methods.base import Requirements
 
 ClassWeight: TypeAlias = Literal["balanced"] | dict[str, float] | None
@@ -133,6 +134,13 @@ class RunSettings(Settings):
         asked = asks_for.features if asks_for.featurizer == name else {}
         given = {key: value for key, value in self.features.get(name, {}).items() if value is not None}
         return featurizer.settings_type.parse({**featurizer.defaults, **asked, **given}, f"settings of '{name}'")
+
+    def featurizer(self) -> Featurizer | None:
+        """Return the featurizer that the method reads, which is not fitted; None if its members have their own."""
+        from multidomain.features.base import FEATURIZERS
+
+        name = self.requirements.featurizer
+        return None if name is None else FEATURIZERS.find(name).from_settings(self.of_featurizer(name))
 
     def complete(self) -> dict[str, Any]:
         """Return all settings that determine the outcome, defaults included, as JSON-compatible values."""

@@ -154,6 +154,8 @@ class _Training:
         text = self.documents[np.concatenate([self.split.train, self.split.unlabelled])].analysed_for(featurizer)
         features = featurizer.from_settings(settings.of_featurizer(featurizer.name)).fit(text)
         encoded = EncodedRows(features, self.documents, self.rows, len(self.corpus))
+        for note in features.notes:
+            self.notes.add(note)
         check_fits(entry.name, asks_for, encoded)
         data = training_data(self.corpus, self.split, features, encoded, settings.objective.class_weight)
         if not len(data.dev):
@@ -216,12 +218,12 @@ class _Training:
             models.append(trained.model)
             earlier += trained.history.earlier
             chosen[f"{number} {member.method}"] = trained.history.chosen or {"epoch": trained.history.best_epoch}
-        model = join_models(settings.entry.name, models)
-        check_finite(settings.entry.name, model.method)
+        model = join_models(settings.entry.name, models, settings.entry.settings(settings.method_settings))
         encoded = EncodedRows(model.features, self.documents, self.rows, len(self.corpus))
-        return Trained(
-            model, History(chosen=chosen, earlier=(earlier[0], earlier[1])), encoded, tuple(self.notes.so_far)
-        )
+        data = training_data(self.corpus, self.split, model.features, encoded, settings.objective.class_weight)
+        fitted = _fitted(settings.entry.name, model.method, data, _Context(settings, self.callbacks, self.notes))
+        history = History(chosen=chosen | fitted.chosen, earlier=(earlier[0], earlier[1]))
+        return Trained(model, history, encoded, tuple(self.notes.so_far))
 
 
 def _fitted(name: str, method: Method, data: TrainingData, context: FitContext) -> History:

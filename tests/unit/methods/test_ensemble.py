@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from scipy.special import log_softmax
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.settings import SplitSettings
 from multidomain.data.splits import split_by
 from multidomain.data.values import corpus_from_rows
 from multidomain.errors import ConfigError, Note
-from multidomain.methods.ensemble import columns_of
+from multidomain.methods.ensemble import EnsembleSettings, columns_of, stacking_weights
 from multidomain.methods.history import Epoch
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
@@ -282,3 +283,55 @@ def test_weights_of_members_stand_under_their_numbers(members: dict[str, Model])
         np.testing.assert_array_equal(found[name], array, err_msg=name)
     with pytest.raises(ValueError, match="'bias' is missing"):
         joined.load_weights({name: array for name, array in found.items() if name != "members.0.bias"})
+
+
+# Log-odds
+
+
+def by_log_odds(models: Sequence[Model]) -> Model:
+    return join_models("ensemble", models, EnsembleSettings(combine="logits"))
+
+
+def test_log_odds_are_summed(members: dict[str, Model], tmp_path: Path):
+    """Without a dev set all weights are 1: the product of the probabilities, normalised."""
+    joined = by_log_odds(list(members.values()))
+    product = np.prod([model.predict_proba(TEXTS, DOMAINS).astype(float) for model in members.values()], axis=0)
+    expected = product / product.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(joined.predict_proba(TEXTS, DOMAINS), expected, rtol=1e-3)
+    joined.method.member_weight = np.array([0.5, 0.0, 2.0], dtype=np.float32)
+    joined.save(tmp_path)
+    again = Model.load(tmp_path)
+    assert again.method.member_weight.tolist() == [0.5, 0.0, 2.0]
+    np.testing.assert_array_equal(again.predict_proba(TEXTS, DOMAINS), joined.predict_proba(TEXTS, DOMAINS))
+
+
+def test_weights_of_members_are_those_of_the_likeliest_dev_labels():
+    random = np.random.default_rng(1)
+    y = random.integers(3, size=400)
+    informative = 2.0 * np.eye(3)[y] + random.normal(size=(400, 3))
+    log_odds = np.stack([informative, random.normal(size=(400, 3)), -informative])
+    weights = stacking_weights(log_odds, y)
+
+    def loss(some: np.ndarray) -> float:
+        logits = np.tensordot(some, log_odds, axes=1)
+        return -(log_softmax(logits, axis=1)[np.arange(400), y]).sum() + 10 * ((some - 1) ** 2).sum()
+
+    assert weights[0] > 1.0 > weights[1] > weights[2]
+    assert stacking_weights(log_odds[:, :0], y[:0]) == pytest.approx(np.ones(3))
+    nearby = [weights + step * np.eye(3)[i] for i in range(3) for step in (-0.02, 0.02)]
+    assert all(loss(weights) <= loss(some) for some in nearby if (some >= 0).all())
+
+
+def test_weights_are_fitted_on_the_dev_set_and_told():
+    members = [{"method": "fa-lr"}, {"method": "majority"}]
+    settings = RunSettings(method="ensemble", method_settings={"members": members, "combine": "logits"})
+    trained = train_model(CORPUS, SPLIT, settings)
+    weights = trained.model.method.member_weight
+    assert trained.history.chosen["weight of 1 fa-lr"] == pytest.approx(weights[0], abs=1e-3)
+    assert weights[0] > 0.5 and (weights >= 0).all()
+    y = CORPUS.labels[SPLIT.dev]
+    codes = np.array([trained.model.classes.index(name) for name in y])
+    alone = train_model(CORPUS, SPLIT, RunSettings(method="fa-lr")).model
+    rows, domains = list(CORPUS.documents[SPLIT.dev]), list(CORPUS.domains[SPLIT.dev])
+    both, one = (m.predict_proba(rows, domains)[np.arange(len(y)), codes] for m in (trained.model, alone))
+    assert np.log(both).sum() >= np.log(one).sum() - 0.5

@@ -244,12 +244,12 @@ def test_fingerprint_is_the_same_for_the_same_run():
 def before_objectives(run: RunSettings) -> dict[str, Any]:
     """The complete settings as they were when a run had neither metric nor class weights, nor an adversary priors.
 
-    Gradients were not clipped then, no run recovered, and rare n-grams were kept.
+    Gradients were not clipped then, no run recovered, rare n-grams were kept, and there were no encoders.
     """
     old = {name: value for name, value in run.complete().items() if name != "objective"}
     old["training"] = {n: v for n, v in old["training"].items() if n not in ("clip_norm", "recover")}
     old["features"] = {"ngrams": {n: v for n, v in old["features"]["ngrams"].items() if n != "min_df"}}
-    later = ("D_norm", "lam_epochs", "class_priors")
+    later = ("D_norm", "lam_epochs", "class_priors", "encoder")
     return {**old, "method_settings": {n: v for n, v in old["method_settings"].items() if n not in later}}
 
 

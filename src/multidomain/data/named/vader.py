@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
-import subprocess
-import sys
 import tarfile
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from multidomain.data.corpus import Corpus, Provenance, object_array
 from multidomain.data.named.cache import cache_folder, check_files, given_folder
 from multidomain.data.named.download import Progress
 from multidomain.data.named.registry import register
+from multidomain.data.named.through_pip import PipError, downloaded
 from multidomain.errors import DataError, FetchError
 from multidomain.files import whole_file
 
@@ -110,20 +108,12 @@ def _read_domain(file: Path, domain: str, corpus: str, classes: tuple[str, ...])
 
 
 def _fetch_through_pip(folder: Path) -> None:
-    with tempfile.TemporaryDirectory() as temporary:
-        requirements = Path(temporary, "requirements.txt")
-        requirements.write_text(_REQUIREMENT + "\n", "utf-8")
-        command = [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"),
-            *("--no-binary", "vaderSentiment", "--require-hashes"),
-            *("--requirement", str(requirements), "--dest", temporary),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = list(Path(temporary).glob("vaderSentiment-0.5.*"))
-        if done.returncode != 0 or not found:
-            raise FetchError(_by_hand(folder, done.stderr))
-        folder.mkdir(parents=True, exist_ok=True)
-        unpack_sdist(found[0], folder)
+    try:
+        with downloaded([_REQUIREMENT], "--no-binary", "vaderSentiment") as archives:
+            folder.mkdir(parents=True, exist_ok=True)
+            unpack_sdist(archives[0], folder)
+    except PipError as error:
+        raise FetchError(_by_hand(folder, str(error))) from None
 
 
 def unpack_sdist(sdist: Path, folder: Path) -> None:
@@ -137,8 +127,7 @@ def unpack_sdist(sdist: Path, folder: Path) -> None:
                 part.write_bytes(member.read())
 
 
-def _by_hand(folder: Path, pip_output: str) -> str:
-    reason = (pip_output.strip().splitlines() or ["no message"])[-1].strip()
+def _by_hand(folder: Path, reason: str) -> str:
     return (
         f"pip could not fetch the corpus 'vader' ({reason}). By hand: get "
         "the source distribution vaderSentiment 0.5 from PyPI, unpack "

@@ -94,9 +94,9 @@ class ASPMTL(NetworkMethod):
 
     def __init__(self, task: Task, settings: ASPMTLSettings):
         super().__init__(task, settings)
-        s, N, N_1 = settings, len(task.domains), len(task.labelled)
+        s, N, N_1 = self.settings, len(task.domains), len(task.labelled)
         private = s.category == "shared-private"
-        self.F_s = s.make(1, task.n_inputs, s.shared_size)
+        self.F_s = s.of_shared().make(1, task.n_inputs, s.shared_size)
         self.F_d = s.make(N_1, task.n_inputs, s.private_size) if private else None
         size = s.shared_size + s.private_size * private
         self.C = OutputLayers(N_1, size, task.n_classes)
@@ -114,12 +114,13 @@ class ASPMTL(NetworkMethod):
         batch = X.sample()
         assert batch.y is not None
         s, (N_1, B) = self.settings, batch.y.shape
-        text = None if self.D is None else U.sample().x
-        x = batch.x if text is None else batch.x + text
-        f_s = self.F_s(x).view(-1, B, s.shared_size)  # labelled mini-batches first, then text of all domains
+        x, text = self.read(batch.x, None if self.D is None else U.sample().x)
+        f_s = self.F_s(x if text is None else x + text).view(
+            -1, B, s.shared_size
+        )  # labelled mini-batches first, then text of all domains
         parts = [f_s[:N_1]]
         if self.F_d is not None:
-            parts.append(self.F_d(batch.x))
+            parts.append(self.F_d(x))
         loss = J_C(self.C(torch.cat(parts, dim=-1)), batch.y, batch.weight)
         log = {"J_C": loss.detach()}
         if self.F_d is not None:
@@ -139,6 +140,7 @@ class ASPMTL(NetworkMethod):
         return self.batch_logits_of_views(x, x, d)
 
     def batch_logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+        shared, private = self.read_views(shared, private)
         f = self.F_s(shared)
         if d in self.task.labelled:
             own = self.task.labelled.index(d)
@@ -149,12 +151,12 @@ class ASPMTL(NetworkMethod):
         return self.C(f.expand(len(self.task.labelled), -1, -1)).mean(dim=0)
 
     def batch_shared_features(self, x: SparseBatch) -> Tensor:
-        return self.F_s(x).squeeze(0)
+        return self.F_s(self.read(x)[0]).squeeze(0)
 
     def batch_private_features(self, x: SparseBatch, d: int) -> Tensor | None:
         if self.F_d is None or d not in self.task.labelled:
             return None
-        return self.F_d(x, copy=self.task.labelled.index(d)).squeeze(0)
+        return self.F_d(self.read(x)[0], copy=self.task.labelled.index(d)).squeeze(0)
 
 
 class OutputLayers(nn.Module):

@@ -43,9 +43,9 @@ class SourcesAndTarget(NetworkMethod):
 
     def __init__(self, task: Task, settings: DANNSettings, n_discriminators: int):
         super().__init__(task, settings)
-        s = settings
+        s = self.settings
         self.targets = [d for d in range(len(task.domains)) if d not in task.labelled]
-        self.F_s = s.make(1, task.n_inputs, s.shared_size)
+        self.F_s = s.of_shared().make(1, task.n_inputs, s.shared_size)
         self.C = nn.Linear(s.shared_size, task.n_classes)
         self.D = nn.Linear(self.D_input_size(s.shared_size), n_discriminators) if self.targets else None
 
@@ -76,6 +76,7 @@ class SourcesAndTarget(NetworkMethod):
         assert batch.y is not None
         B, sources = batch.y.shape[1], len(batch.y)
         x = batch.x if self.D is None else batch.x + U.sample().x.blocks(self.targets, B)
+        x, _ = self.read(x)
         f = self.F_s(x).view(-1, B, self.settings.shared_size)  # sources first, then targets
         j_C = mean_over_processes(J_C_of_domain(self.C(f[:sources]), batch.y, batch.weight))  # (sources,)
         j_D = None
@@ -103,10 +104,10 @@ class SourcesAndTarget(NetworkMethod):
         return _mean(softplus(-own), None if w_source is None else w_source.T) + on_target
 
     def batch_logits(self, x: SparseBatch, d: int | None) -> Tensor:
-        return self.C(self.F_s(x)).squeeze(0)
+        return self.C(self.F_s(self.read(x)[0])).squeeze(0)
 
     def batch_shared_features(self, x: SparseBatch) -> Tensor:
-        return self.F_s(x).squeeze(0)
+        return self.F_s(self.read(x)[0]).squeeze(0)
 
 
 @register(

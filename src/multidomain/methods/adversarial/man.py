@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
@@ -151,7 +152,8 @@ class MAN(NetworkMethod):
     ``class_priors`` is not in the paper: rows count in J_D and J_Fs as much as brings every domain to the class prior
     of the labelled rows (see `prior_ratios`), by the classes that C predicts. Nor is ``lam_epochs``.
     Batch norm in C and D takes its statistics over all domains' mini-batches together (``norm``), since
-    within one domain's it blinds D. F_s runs once for all k updates of D, during which it does not change.
+    within one domain's it blinds D. F_s runs once for all k updates of D, during which it does not change. On a
+    pretrained encoder with k = 1, D is updated on the text that F_s is then updated on, which the encoder reads once.
     ``warm_up`` is in the authors' code and not in the paper: 100 updates of D in place of k in the first
     25 iterations and at the start of each epoch.
 
@@ -170,10 +172,10 @@ class MAN(NetworkMethod):
 
     def __init__(self, task: Task, settings: MANSettings):
         super().__init__(task, settings)
-        s, N, N_1 = settings, len(task.domains), len(task.labelled)
+        s, N, N_1 = self.settings, len(task.domains), len(task.labelled)
         if not s.has_shared:
             check_labels_everywhere(task)
-        self.F_s = s.make(1, task.n_inputs, s.shared_size) if s.has_shared else None
+        self.F_s = s.of_shared().make(1, task.n_inputs, s.shared_size) if s.has_shared else None
         self.F_d = s.of_private().make(N_1, task.n_inputs, s.private_size) if s.has_private else None
         size = s.shared_size * s.has_shared + s.private_size * s.has_private
         self.C = Head(size, task.n_classes, s.dropout, s.norm)
@@ -210,14 +212,18 @@ class MAN(NetworkMethod):
 
     def step(self, X: Stream, U: Stream, epoch: int, i: int) -> dict[str, Tensor]:
         log: dict[str, Tensor] = {}
-        if self.D is not None:  # lines 2-9
-            log |= self._update_D(U, self._updates_of_D(epoch, i))
+        updates = self._updates_of_D(epoch, i)
+        in_one_pass = self.trunk is not None and updates == 1
+        if self.D is not None and not in_one_pass:  # lines 2-9
+            log |= self._update_D(U, updates)
 
         batch = X.sample()  # line 12
         assert batch.y is not None
-        text = None if self.D is None else U.sample().x  # line 18
-        f_s, f_s_of_text = self._shared(batch.x, text)  # lines 13 and 19
-        loss = J_C(self.C(self._with_private(f_s, batch.x)), batch.y, batch.weight)  # lines 14-15
+        x, text = self.read(batch.x, None if self.D is None else U.sample().x)  # line 18
+        f_s, f_s_of_text = self._shared(x, text)  # lines 13 and 19
+        if self.D is not None and in_one_pass:  # lines 2-9 on the text of line 18, which is read once for both
+            log |= self._descend_D(f_s_of_text.detach(), text, 1)
+        loss = J_C(self.C(self._with_private(f_s, x)), batch.y, batch.weight)  # lines 14-15
         log["J_C"] = loss.detach()
         if self.D is not None and text is not None:  # line 20
             with self.D.frozen():
@@ -229,11 +235,17 @@ class MAN(NetworkMethod):
         return log
 
     def _update_D(self, U: Stream, updates: int) -> dict[str, Tensor]:
-        assert self.D is not None
         N = len(self.task.domains)
         with torch.no_grad():  # F_s does not change during the updates of D: one pass serves them all
-            x = U.sample(updates).x
-            read, weight = self.D_input(self._f_s(x, updates * N), x)
+            x, _ = self.read(U.sample(updates).x)
+            return self._descend_D(self._f_s(x, updates * N), x, updates)
+
+    def _descend_D(self, f_s: Tensor, x: Any, updates: int) -> dict[str, Tensor]:
+        """Update D on the shared features of mini-batches of all domains, as many of each as there are updates."""
+        assert self.D is not None
+        N = len(self.task.domains)
+        with torch.no_grad():
+            read, weight = self.D_input(f_s, x)
             read = self.D.with_dropout(read)
         for u in range(updates):
             rows = slice(u * N, (u + 1) * N)
@@ -248,7 +260,7 @@ class MAN(NetworkMethod):
         warming = self.settings.warm_up and (i == 0 or (epoch == 0 and i < WARM_UP_ITERATIONS))
         return WARM_UP_UPDATES if warming else self.settings.k
 
-    def D_input(self, f_s: Tensor, x: SparseBatch) -> tuple[Tensor, Tensor | None]:
+    def D_input(self, f_s: Tensor, x: Any) -> tuple[Tensor, Tensor | None]:
         return f_s, None if self.prior_ratio is None else self._row_weight(self._class_probabilities(f_s.detach(), x))
 
     def _row_weight(self, p: Tensor) -> Tensor | None:
@@ -258,13 +270,13 @@ class MAN(NetworkMethod):
         weight = torch.einsum("tdbk,dk->tdb", p.unflatten(0, (-1, len(self.prior_ratio))), self.prior_ratio)
         return (weight / mean_over_processes(weight.mean(dim=-1, keepdim=True))).flatten(0, 1)
 
-    def _class_probabilities(self, f_s: Tensor, x: SparseBatch) -> Tensor:
+    def _class_probabilities(self, f_s: Tensor, x: Any) -> Tensor:
         """What C predicts for mini-batches of all domains, ordered by draw, then by domain."""
         with torch.no_grad(), self.C.frozen():
             parts = [f_s] if self.F_d is None else [f_s, self._private_features_of_text(x, f_s.shape[:2])]
             return self.C(torch.cat(parts, dim=-1)).softmax(dim=-1)
 
-    def _private_features_of_text(self, x: SparseBatch, shape: torch.Size) -> Tensor:
+    def _private_features_of_text(self, x: Any, shape: torch.Size) -> Tensor:
         """Private features of mini-batches of all domains; zero where a domain has no labels."""
         assert self.F_d is not None
         (n_mini_batches, B), N = shape, len(self.task.domains)
@@ -275,12 +287,12 @@ class MAN(NetworkMethod):
         labelled = torch.tensor(self.task.labelled).to(own.device)
         return f_d.index_copy_(1, labelled, own.transpose(0, 1)).flatten(0, 1)
 
-    def _f_s(self, x: SparseBatch, mini_batches: int) -> Tensor:
+    def _f_s(self, x: Any, mini_batches: int) -> Tensor:
         """Shared features of mini-batches: (mini_batches, B, shared_size)."""
         assert self.F_s is not None
         return self.F_s(x).view(mini_batches, -1, self.settings.shared_size)
 
-    def _shared(self, x: SparseBatch, text: SparseBatch | None) -> tuple[Any, Any]:
+    def _shared(self, x: Any, text: Any) -> tuple[Any, Any]:
         """Shared features of labelled mini-batches and, for the adversary, of text of all domains, in one pass."""
         if self.F_s is None:
             return None, None
@@ -290,7 +302,7 @@ class MAN(NetworkMethod):
         f_s = self._f_s(x + text, N_1 + N)
         return f_s[:N_1], f_s[N_1:]
 
-    def _with_private(self, f_s: Tensor | None, x: SparseBatch) -> Tensor:
+    def _with_private(self, f_s: Tensor | None, x: Any) -> Tensor:
         """What C reads of mini-batches of all labelled domains: (N_1, B, size)."""
         parts = [] if f_s is None else [f_s]
         if self.F_d is not None:
@@ -301,26 +313,27 @@ class MAN(NetworkMethod):
         return self.batch_logits_of_views(x, x, d)
 
     def batch_logits_of_views(self, shared: SparseBatch, private: SparseBatch, d: int | None) -> Tensor:
+        shared, private = self.read_views(shared, private)
         parts = []
         if self.F_s is not None:
             parts.append(self.F_s(shared))
         if self.F_d is not None:
-            parts.append(self._private_or_zero(private, d))
+            parts.append(self._private_or_zero(private, d, parts))
         return self.C(torch.cat(parts, dim=-1)).squeeze(0)
 
-    def _private_or_zero(self, x: SparseBatch, d: int | None) -> Tensor:
+    def _private_or_zero(self, x: Any, d: int | None, parts: Sequence[Tensor]) -> Tensor:
         assert self.F_d is not None
         if d in self.task.labelled:
             return self.F_d(x, copy=self.task.labelled.index(d))
         if self.F_s is None:
             raise unseen_domain_error(self.task)
-        return x.value.new_zeros(1, len(x), self.settings.private_size)
+        return parts[0].new_zeros(1, len(x), self.settings.private_size)
 
     def batch_shared_features(self, x: SparseBatch) -> Tensor:
         assert self.F_s is not None
-        return self.F_s(x).squeeze(0)
+        return self.F_s(self.read(x)[0]).squeeze(0)
 
     def batch_private_features(self, x: SparseBatch, d: int) -> Tensor | None:
         if self.F_d is None or d not in self.task.labelled:
             return None
-        return self.F_d(x, copy=self.task.labelled.index(d)).squeeze(0)
+        return self.F_d(self.read(x)[0], copy=self.task.labelled.index(d)).squeeze(0)

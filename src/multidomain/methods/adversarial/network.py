@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from multidomain.errors import quoted
+from multidomain.methods.adversarial.settings import ExtractorSettings
+from multidomain.methods.base import FitContext
+from multidomain.methods.data import TrainingData
 from multidomain.methods.divergence import Divergence, not_finite
 from multidomain.methods.gradient import GradientMethod
+from multidomain.methods.history import History
+from multidomain.methods.task import Task
 from multidomain.nn import kernels
 from multidomain.nn.adam import DenseAdam
 from multidomain.nn.collectives import share_gradients
+from multidomain.nn.encoders.optimiser import optimiser_of, rate_at, set_rates
 from multidomain.nn.extractors.base import Extractor
 from multidomain.nn.gradients import clip_dense, clip_gradients, gradient_of
-from multidomain.nn.sparse import SparseBatch
+from multidomain.nn.sparse import SparseBatch, SparseMatrix
 
 
 class NetworkMethod(GradientMethod):
@@ -25,7 +32,52 @@ class NetworkMethod(GradientMethod):
 
     On a CPU the extractors' first layers have an optimiser of their own, which touches only the rows that a batch
     names (decision 10). A subclass may add further optimisers in `start_training`.
+
+    Attributes
+    ----------
+    trunk
+        A pretrained encoder that reads the rows before the extractors do, if there is one (decision 37).
     """
+
+    settings: ExtractorSettings
+
+    def __init__(self, task: Task, settings: ExtractorSettings):
+        has = type(self).requirements(settings)
+        settings, trunk = settings.with_trunk(has_shared=has.shared_features, has_private=has.private_features)
+        super().__init__(task, settings)
+        self.trunk = trunk
+        if trunk is not None and trunk.encoder.config.vocabulary != task.n_inputs:
+            read = trunk.encoder.config.vocabulary
+            raise ValueError(f"the encoder knows {read:,} subwords, and the features have {task.n_inputs:,}")
+
+    def fit(self, data: TrainingData, context: FitContext) -> History:
+        if self.trunk is None:
+            return super().fit(data, context)
+        texts = [data.labelled.x, data.dev.x]
+        if type(self).requirements(self.settings).unlabelled_text:
+            texts.append(data.text.x)
+        self.trunk.remember(SparseMatrix(x, self.device) for x in texts)
+        try:
+            return super().fit(data, context)
+        finally:
+            self.trunk.forget()
+
+    def read(self, x: SparseBatch, text: SparseBatch | None = None) -> tuple[Any, Any]:
+        """Return labelled rows and text, if there is any, as extractors read them: the trunk reads both in one pass."""
+        if self.trunk is None:
+            return x, text
+        if text is None:
+            return self.trunk(x), None
+        return self.trunk(x + text).split(len(x))
+
+    def read_views(self, shared: SparseBatch, private: SparseBatch) -> tuple[Any, Any]:
+        """Return two views of rows as extractors read them; where they are one, it is read once."""
+        own, _ = self.read(shared)
+        return own, own if private is shared else self.read(private)[0]
+
+    @property
+    def rows_at_a_time(self) -> int:
+        return super().rows_at_a_time if self.trunk is None else 256
 
     @property
     def extractors(self) -> list[Extractor]:
@@ -36,6 +88,7 @@ class NetworkMethod(GradientMethod):
         """Let every copy of every extractor start from the same word vectors, shape (words, dimension)."""
         with torch.no_grad():
             for F in self.extractors:
+                assert F.table is not None
                 F.table.copy_(torch.as_tensor(vectors).to(F.table.dtype).repeat(F.copies, 1))
 
     def D_input(self, f_s: Tensor, x: SparseBatch) -> tuple[Tensor, Tensor | None]:
@@ -65,13 +118,16 @@ class NetworkMethod(GradientMethod):
     def start_optimisers(self, lr: float, heads: Sequence[nn.Module]) -> None:
         """Make the optimisers of all extractors and of some heads, which `descend` uses."""
         modules = [*self.extractors, *heads]
+        if self.trunk is not None:
+            self.optimisers["main"] = optimiser_of(self.trunk, modules, lr)
+            return
         parameters = [p for module in modules for p in module.parameters()]
         tables = []
         if kernels.run_on(parameters[0].device):  # elsewhere the first layer is updated as a whole
             from multidomain.nn.kernels.row_adam import RowAdam  # imported here: prediction must not load the compiler
 
-            learning = [F for F in self.extractors if F.table.requires_grad]
-            tables = [F.table for F in learning]
+            learning = [F for F in self.extractors if F.table is not None and F.table.requires_grad]
+            tables = [F.table for F in learning if F.table is not None]
             if tables:
                 rows = RowAdam(tables, lr=lr)
                 for F in learning:
@@ -79,6 +135,10 @@ class NetworkMethod(GradientMethod):
                 self.optimisers["rows"] = rows
         others = [p for p in parameters if p.requires_grad and not any(p is table for table in tables)]
         self.optimisers["main"] = DenseAdam(others, lr=lr)
+
+    def before_step(self, step: int, steps: int) -> None:
+        if self.trunk is not None:
+            set_rates(self.optimisers["main"], rate_at(step, steps, self.trunk.settings))
 
     def end_training(self) -> None:
         super().end_training()

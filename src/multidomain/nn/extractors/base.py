@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -30,7 +30,7 @@ class RowOptimiser(Protocol):
 class Extractor(nn.Module, ABC):
     """From documents to feature vectors; F_s is a single copy, F_d has one copy per labelled domain.
 
-    Copy `c` owns rows ``c * n_inputs`` to ``(c + 1) * n_inputs`` of the table.
+    Copy `c` owns rows ``c * n_inputs`` to ``(c + 1) * n_inputs`` of the table, if there is one.
 
     Attributes
     ----------
@@ -61,18 +61,19 @@ class Extractor(nn.Module, ABC):
         """
 
     @property
-    @abstractmethod
-    def table(self) -> nn.Parameter:
-        """Return the rows of the first layer: weights or word vectors."""
+    def table(self) -> nn.Parameter | None:
+        """Return the rows of the first layer: weights or word vectors; None if there is no such layer."""
+        return None
 
     @abstractmethod
-    def forward(self, x: SparseBatch, copy: int | None = None) -> Tensor:
+    def forward(self, x: Any, copy: int | None = None) -> Tensor:
         """Extract features.
 
         Parameters
         ----------
         x
-            The same number of rows for each copy, copy 0 first; or any rows for a single `copy`.
+            The same number of rows for each copy, copy 0 first; or any rows for a single `copy`. They are a
+            `SparseBatch`, or what the network's trunk has read.
         copy
             Run only this copy.
 
@@ -152,6 +153,8 @@ class ExtractorEntry:
     ----------
     uses
         Settings of the method that affect it.
+    defaults
+        Settings of the method whose default is another with this extractor.
     options
         Further arguments to `from_settings`.
     """
@@ -160,6 +163,7 @@ class ExtractorEntry:
     summary: str
     extractor: type[Extractor]
     uses: tuple[str, ...]
+    defaults: Mapping[str, Any]
     options: dict[str, Any]
 
 
@@ -169,12 +173,12 @@ EXTRACTORS: Registry[ExtractorEntry] = Registry("extractor", __package__, "multi
 
 
 def register(
-    name: str, summary: str, *, uses: tuple[str, ...] = (), **options: Any
+    name: str, summary: str, *, uses: tuple[str, ...] = (), defaults: Mapping[str, Any] | None = None, **options: Any
 ) -> Callable[[Extractors], Extractors]:
     """Register an extractor under a name; decorates its class. See `ExtractorEntry`."""
 
     def registered(extractor: Extractors) -> Extractors:
-        EXTRACTORS.add(name, ExtractorEntry(name, summary, extractor, uses, options))
+        EXTRACTORS.add(name, ExtractorEntry(name, summary, extractor, uses, defaults or {}, options))
         return extractor
 
     return registered

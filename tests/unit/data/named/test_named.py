@@ -22,6 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from multidomain.data.checks import summarise
 from multidomain.data.columns import Columns
 from multidomain.data.named import amazon as amazon_module
+from multidomain.data.named import through_pip
 from multidomain.data.named import vader as vader_module
 from multidomain.data.named.cache import cache_folder, checksums
 from multidomain.data.named.demo import DOMAINS, load_demo
@@ -244,7 +245,7 @@ def small_vader(no_data, monkeypatch):
         return subprocess.CompletedProcess(command, 0, "", "")
 
     known = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in TEXTS.items()}
-    monkeypatch.setattr(vader_module.subprocess, "run", run)
+    monkeypatch.setattr(through_pip.subprocess, "run", run)
     monkeypatch.setattr("multidomain.data.named.cache.checksums", lambda name: known)
     return commands
 

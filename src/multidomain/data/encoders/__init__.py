@@ -1,0 +1,1 @@
+"""Pretrained encoders: where they come from, and what their folders hold."""
