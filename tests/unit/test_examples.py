@@ -17,6 +17,9 @@ MODULES = [module.name for module in pkgutil.walk_packages(multidomain.__path__,
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
+NEEDS = {"multidomain.engines.ray": "ray", "multidomain.engines.spark": "pyspark"}
+
+
 def examples(name: str) -> list[doctest.DocTest]:
     return [test for test in doctest.DocTestFinder(exclude_empty=True).find(import_module(name), name) if test.examples]
 
@@ -26,8 +29,8 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     said: list[str] = []
-    if name == "multidomain.engines.ray":
-        pytest.importorskip("ray")
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     for test in examples(name):
         runner.run(test, out=said.append)
     assert not runner.failures, "".join(said)

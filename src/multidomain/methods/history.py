@@ -81,4 +81,4 @@ class History:
     iterations_per_epoch: int = 0
     chosen: dict[str, Any] = field(default_factory=dict)
     class_priors: dict[str, ClassPrior] = field(default_factory=dict)
-    earlier: tuple[float, float] = (0.0, 0.0)
+    earlier: tuple[float, float] = field(default=(0.0, 0.0), compare=False)

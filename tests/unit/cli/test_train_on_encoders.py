@@ -62,7 +62,8 @@ def test_an_ensemble_with_the_sparse_path(run: Run, table: Path, tiny_encoder: P
     own = ("--set", f"members=sped,{encoder}", "--set", "combine=logits")
     code, out, err = run("train", str(table), "-o", both, "--method", "ensemble", *own)
     assert code == 0, err
-    assert "weight of 1 sped" in out and "weight of 2 mlp" in out
+    said = " ".join(out.split())  # lines are wrapped
+    assert "weight of 1 sped" in said and "weight of 2 mlp" in said
     code, out, err = run("explain", both, "a great pan", "--json")
     assert code == 0, err
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from multidomain.methods import gradient
 from multidomain.methods.data import TrainingData
 from multidomain.model.prediction import predicted_probabilities
 from multidomain.nn.sparse import SparseMatrix
@@ -43,7 +42,7 @@ def test_chunks_make_no_difference(small_method: Make, data: TrainingData, monke
         predicted_probabilities(method, data.text.x, data.text.d),
         method.shared_features(data.text.x),
     )
-    monkeypatch.setattr(gradient, "_CHUNK", 4)
+    monkeypatch.setattr(type(method), "rows_at_a_time", 4)
     pieces = (
         predicted_probabilities(method, data.text.x, data.text.d),
         method.shared_features(data.text.x),
