@@ -120,7 +120,7 @@ class ExtractorSettings(Settings):
         else:
             encoder = Transformer(own.config)
         has_private_layers = has_private and own.private != "head"
-        trunk = Trunk(encoder, own, learns=has_shared, has_private_layers=has_private_layers)
+        trunk = Trunk(encoder, own, has_shared=has_shared, has_private_layers=has_private_layers)
         return self._with_encoder(config=encoder.config), trunk
 
     def _with_encoder(self, **changes: Any) -> Self:
