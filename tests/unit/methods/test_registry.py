@@ -331,7 +331,7 @@ def test_recorded_settings():
     [
         ("shared_features", lambda method: method.shared_features(None)),
         ("input_dimension", lambda method: method.use_input_vectors(None)),
-        ("members", lambda method: type(method).join([], [], 1)),
+        ("members", lambda method: type(method).join([], [], 1, None)),
     ],
 )
 def test_a_promise_that_a_method_does_not_keep_names_it(promise: str, call: Callable[[Any], Any]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ import pytest
 import torch
 
 from multidomain import Corpus
+from multidomain.data.encoders.folder import open_encoder
 from multidomain.data.splits import holdout_split
 from multidomain.data.values import corpus_from_rows
-from multidomain.errors import ConfigError
+from multidomain.errors import ConfigError, ModelError
 from multidomain.methods.registry import method_entry
+from multidomain.model.joining import join_models
 from multidomain.model.model import Model
+from multidomain.model.storage import FORMAT_VERSION, MANIFEST
 from multidomain.nn.encoders.trunk import Trunk
+from multidomain.saved import write_sealed
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import Trained, train_model
@@ -132,7 +137,6 @@ def test_with_one_update_of_D_the_encoder_reads_a_step_once(
 
 
 def test_a_domain_specific_model_leaves_the_encoder_alone(tiny_encoder: Path):
-    from multidomain.data.encoders.folder import open_encoder
     from multidomain.nn.encoders.pretrained import pretrained
 
     folder = open_encoder(str(tiny_encoder))
@@ -181,6 +185,40 @@ def test_which_encoder_must_be_said(tiny_encoder: Path):
         method_entry("sp").settings({"extractor": "encoder", "encoder": {"source": "minilm", "rank": 0}})
     given = method_entry("man-nll").settings({"extractor": "encoder", "encoder": "minilm", "dropout": 0.3})
     assert (given.encoder.source, given.lr, given.k, given.dropout) == ("minilm", 1e-3, 1, 0.3)
+
+
+def test_the_shape_of_an_encoder_is_none_of_the_users_settings(tiny_encoder: Path):
+    """With it the network would start from random weights."""
+    shape = open_encoder(str(tiny_encoder)).config.model_dump()
+    own = {"extractor": "encoder", "encoder": {"source": str(tiny_encoder), "config": shape}}
+    for method, given in (("sp", own), ("ensemble", {"members": [{"method": "sp", "settings": own}, "sped"]})):
+        with pytest.raises(ConfigError, match=r"'config' is read from the encoder's own config\.json; leave it out"):
+            _ = RunSettings(method=method, method_settings=given).requirements
+
+
+def test_an_ensemble_of_encoders_that_are_to_be_trained(tiny_encoder: Path):
+    own = {"method": "sp", "settings": {"extractor": "encoder", "encoder": str(tiny_encoder)}}
+    assert RunSettings(method="ensemble", method_settings={"members": [own, "sped"]}).requirements.in_epochs
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_saved_model_without_the_shape_of_its_encoder(
+    joined: bool, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing is looked for elsewhere, whatever the model says."""
+    model = train(settings_of("mlp", tiny_encoder, {"category": "shared"})).model
+    (join_models("ensemble", [model, model]) if joined else model).save(tmp_path)
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
+    settings = manifest["settings"]["members"][1]["settings"] if joined else manifest["settings"]
+    settings["encoder"]["config"] = None
+    settings["encoder"] |= {"source": "minilm", "allow_download": True}
+    for name in ("multidomain", "format_version", "sha256"):
+        manifest.pop(name)
+    write_sealed(tmp_path / MANIFEST, manifest, FORMAT_VERSION)
+    for name in ("fetch_encoder", "fetch_from_hub"):
+        monkeypatch.setattr(f"multidomain.data.encoders.folder.{name}", lambda *_: pytest.fail("fetched"))
+    with pytest.raises(ModelError, match="a saved model has the shape of its encoder, and this 'config' is missing"):
+        Model.load(tmp_path)
 
 
 def test_defaults_of_other_extractors_stay(tiny_encoder: Path):
