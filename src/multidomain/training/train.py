@@ -319,6 +319,8 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
     older = config_with_old_names({**complete, "features": both})
     rows = [np.ascontiguousarray(part, dtype=np.int64) for part in (split.train, split.dev, split.unlabelled)]
     content = corpus.content_hash().encode() + b"".join(part.tobytes() + b"|" for part in rows)
+    featurizer = settings.featurizer()
+    files = featurizer.files_digest() if featurizer else None
     hashes = []
     for config in (complete, older):
         what = {**config, "selection": split.selection}
@@ -327,6 +329,8 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
             what["device"] = kind_of(device)
         if number_of_processes() > 1:  # decides which random numbers a row gets
             what["processes"] = number_of_processes()
+        if files is not None:  # a name or a folder stays the same when its files do not
+            what["files"] = files
         hashes.append(hashlib.sha256(json.dumps(what, sort_keys=True).encode() + content).hexdigest())
     return hashes[0], hashes[1]
 

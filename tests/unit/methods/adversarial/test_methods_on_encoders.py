@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ import torch
 
 from multidomain import Corpus
 from multidomain.data.encoders.folder import open_encoder
+from multidomain.data.encoders.named import ENCODERS
 from multidomain.data.splits import holdout_split
 from multidomain.data.values import corpus_from_rows
 from multidomain.errors import ConfigError, ModelError
 from multidomain.methods.registry import method_entry
+from multidomain.methods.task import Task
 from multidomain.model.joining import join_models
 from multidomain.model.model import Model
 from multidomain.model.storage import FORMAT_VERSION, MANIFEST
@@ -23,7 +27,7 @@ from multidomain.nn.encoders.trunk import Trunk
 from multidomain.saved import write_sealed
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
-from multidomain.training.train import Trained, train_model
+from multidomain.training.train import Trained, fingerprints, train_model
 
 SMALL = {"extractor": "encoder", "shared_size": 16, "lr": 0.01}
 PRIVATE = {"private_size": 8}
@@ -174,6 +178,45 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(encoder: dict[str, Any], t
     resumed = train(settings, checkpoint_path=checkpoint).model.method.state_dict()
     assert straight.keys() == resumed.keys()
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+
+
+def test_a_checkpoint_is_of_the_encoder_that_the_folder_held(tiny_encoder: Path, tmp_path: Path):
+    """Whatever of its files is another now: a network would go on with other frozen layers or subwords."""
+    folder = tmp_path / "encoder"
+    shutil.copytree(tiny_encoder, folder)
+    (tmp_path / "link").symlink_to(folder)
+    settings, corpus = settings_of("sp", tmp_path / "link"), reviews()
+    split = holdout_split(corpus)
+    found = [fingerprints(corpus, split, settings)[0]]
+    assert fingerprints(corpus, split, settings)[0] == found[0]
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        with (folder / name).open("ab") as file:
+            file.write(b" ")
+        found.append(fingerprints(corpus, split, settings)[0])
+    assert len(set(found)) == 4
+
+
+def test_the_fingerprint_of_a_named_encoder_fetches_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("multidomain.data.encoders.folder.fetch_encoder", lambda name: pytest.fail("fetched"))
+    corpus = reviews()
+    split, of = holdout_split(corpus), []
+    for content in (ENCODERS["minilm"].files, {**ENCODERS["minilm"].files, "config.json": "0" * 64}):
+        monkeypatch.setitem(ENCODERS, "minilm", replace(ENCODERS["minilm"], files=content))
+        of.append(fingerprints(corpus, split, settings_of("sp", Path("minilm")))[0])
+    assert of[0] != of[1]
+
+
+def test_features_are_those_of_the_encoder(tiny_encoder: Path):
+    """A source among the settings of features would be another encoder's subwords."""
+    settings = settings_of("sp", tiny_encoder).model_copy(update={"features": {"subwords": {"source": "minilm"}}})
+    assert settings.of_featurizer("subwords").source == str(tiny_encoder)
+    assert settings.complete()["features"]["subwords"]["source"] == str(tiny_encoder)
+
+
+def test_an_encoder_of_another_vocabulary_is_refused(tiny_encoder: Path):
+    settings = settings_of("sp", tiny_encoder)
+    with pytest.raises(ConfigError, match=r"The encoder knows \d+ subwords, and the features have 3"):
+        settings.entry.build(Task(3, 2, ("a", "b"), (0, 1)), settings.entry.settings(settings.method_settings))
 
 
 def test_which_encoder_must_be_said(tiny_encoder: Path):
