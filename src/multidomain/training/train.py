@@ -18,7 +18,7 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.named.cache import cache_folder
 from multidomain.data.splits import Split
 from multidomain.devices import Device, check_there, cuda_devices, kind_of, seeded
-from multidomain.errors import ConfigError, Note, TrainingError
+from multidomain.errors import ConfigError, Note, TrainingError, quoted
 from multidomain.features.base import FEATURIZERS, Documents, Featurizer
 from multidomain.methods.base import FitContext, Method
 from multidomain.methods.data import TrainingData
@@ -221,9 +221,24 @@ class _Training:
         model = join_models(settings.entry.name, models, settings.entry.settings(settings.method_settings))
         encoded = EncodedRows(model.features, self.documents, self.rows, len(self.corpus))
         data = training_data(self.corpus, self.split, model.features, encoded, settings.objective.class_weight)
+        data = _in_classes_of(model, data)
         fitted = _fitted(settings.entry.name, model.method, data, _Context(settings, self.callbacks, self.notes))
         history = History(chosen=chosen | fitted.chosen, earlier=(earlier[0], earlier[1]))
         return Trained(model, history, encoded, tuple(self.notes.so_far))
+
+
+def _in_classes_of(model: Model, data: TrainingData) -> TrainingData:
+    """Return data with the classes numbered as saved members have them, which may know more than there are here."""
+    unknown = [name for name in data.classes if name not in model.classes]
+    if unknown:
+        raise ConfigError(
+            f"The members know the classes {quoted(model.classes)}, and the data has {quoted(unknown)}.",
+            "Join models of the same classes, or correct the labels.",
+        )
+    number = np.array([model.classes.index(name) for name in data.classes], dtype=np.int64)
+    labelled, dev = (replace(part, y=None if part.y is None else number[part.y]) for part in (data.labelled, data.dev))
+    task = replace(data.task, n_classes=len(model.classes))
+    return replace(data, task=task, classes=model.classes, labelled=labelled, dev=dev)
 
 
 def _fitted(name: str, method: Method, data: TrainingData, context: FitContext) -> History:
