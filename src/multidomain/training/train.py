@@ -384,7 +384,7 @@ def resolved_device(device: Device, settings: RunSettings | None = None) -> Devi
 def check_processes(settings: RunSettings) -> None:
     """Raise a `ConfigError` if torchrun has started several processes, and they cannot train this together."""
     if not settings.requirements.several_processes:
-        refuse_several(f"'{settings.method}' is trained by one process")
+        refuse_several(f"'{settings.method}' with these settings is trained by one process")
     elif settings.requirements.in_epochs:
         check_shares(settings.training.batch_size)
 

@@ -87,7 +87,7 @@ class ExtractorSettings(Settings):
             unseen_domains=shared,
             shared_features=shared,
             private_features=private,
-            several_processes=True,
+            several_processes=extractor.several_processes,
             input_dimension=self.dimension if "dimension" in self.extractor_entry.uses else 0,
             features={} if self.encoder is None else self.encoder.model_dump(include={"source", "allow_download"}),
         )
