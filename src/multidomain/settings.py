@@ -63,6 +63,7 @@ class Settings(BaseModel):
         *,
         refused: Mapping[str, str] | None = None,
         fixed: Mapping[str, Any] | None = None,
+        recorded: bool = False,
     ) -> Self:
         """Build the settings, or raise one `ConfigError` that lists all errors.
 
@@ -76,12 +77,15 @@ class Settings(BaseModel):
             Settings that must not be set here, and why.
         fixed
             Settings that are added to the values.
+        recorded
+            Whether a saved model holds them, and not a user gives them. Validators that tell them apart find it as
+            ``recorded`` in their context.
         """
         refused = refused or {}
         faults = [f"'{name}' {refused[name]}" for name in values if name in refused]
         try:
             given = {name: value for name, value in values.items() if name not in refused}
-            settings = cls.model_validate({**given, **(fixed or {})})
+            settings = cls.model_validate({**given, **(fixed or {})}, context={"recorded": recorded})
         except ValidationError as error:
             faults += [cls._describe(fault, refused) for fault in error.errors()]
         if faults:

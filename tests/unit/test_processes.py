@@ -29,6 +29,14 @@ def three_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+def test_networks_on_encoders_are_for_one_process(three_processes: None):
+    """It has not been tried; other networks can share the steps."""
+    settings = RunSettings(method="sp", method_settings={"extractor": "encoder", "encoder": "minilm"})
+    with pytest.raises(ConfigError, match="'sp' with these settings is trained by one process, and torchrun has star"):
+        check_processes(settings)
+    check_processes(RunSettings(method="sp", training={"batch_size": 6}))
+
+
 def test_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WORLD_SIZE", "3")  # of a cluster that has not started torchrun
     monkeypatch.setenv("RANK", "1")
@@ -47,7 +55,7 @@ def test_batches_that_cannot_be_shared():
 @pytest.mark.usefixtures("three_processes")
 @pytest.mark.parametrize("method", ["sped", "lr", "majority"])
 def test_methods_for_one_process(method: str):
-    with pytest.raises(ConfigError, match=f"'{method}' is trained by one process, and torchrun has started 3"):
+    with pytest.raises(ConfigError, match=f"'{method}' with these settings is trained by one process, and torchrun"):
         check_processes(RunSettings(method=method))
 
 
@@ -64,7 +72,7 @@ def test_networks_can(method: str):
         (("methods",), "'methods' is run by one process, and torchrun has started 3. Run it without torchrun."),
         (("predict", "m", "a.csv"), "'predict' is run by one process"),
         (("train", "demo", "-o", "m", "--method", "auto"), "'auto' compares methods in one process"),
-        (("train", "demo", "-o", "m", "--method", "sped"), "'sped' is trained by one process"),
+        (("train", "demo", "-o", "m", "--method", "sped"), "'sped' with these settings is trained by one process"),
     ],
 )
 def test_commands_for_one_process(command: tuple[str, ...], said: str, run: Run):

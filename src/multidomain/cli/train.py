@@ -128,11 +128,11 @@ def short_for(
     settings: Sequence[str] | None, extractor: str | None, encoder: str | None, allow_download: bool
 ) -> list[str]:
     """Return all settings of a method that a command is given, with those that options of their own stand for."""
-    name = extractor or ("encoder" if encoder else None)
+    name = extractor or ("encoder" if encoder is not None else None)
     return [
         *(settings or []),
         *([f"extractor={name}"] if name else []),
-        *([f"encoder.source={encoder}"] if encoder else []),
+        *([f"encoder.source={encoder}"] if encoder is not None else []),
         *(["encoder.allow_download=true"] if allow_download else []),
     ]
 

@@ -39,6 +39,7 @@ class Featurizer(ABC):
     name: ClassVar[str]
     settings_type: ClassVar[type[Settings]]
     defaults: ClassVar[Mapping[str, Any]] = {}  # of settings that stand at None, unless the method has its own
+    of_method: ClassVar[tuple[str, ...]] = ()  # settings that the method alone decides
 
     n_inputs: int = 0
     vocabulary: Sequence[str] | None = None
@@ -55,6 +56,10 @@ class Featurizer(ABC):
 
     def check(self) -> None:  # noqa: B027  # most have nothing to check
         """Raise the errors that `fit` would raise whatever the documents are, without fetching anything."""
+
+    def files_digest(self) -> str | None:
+        """Return a digest of files that the outcome depends on, and that settings name; None if there are none."""
+        return None
 
     @abstractmethod
     def fit(self, documents: Any) -> Self:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from multidomain.arrays import ArrayWriter
-from multidomain.data.encoders.folder import EncoderFolder, open_encoder
+from multidomain.data.encoders.folder import EncoderFolder, digest_of, open_encoder
 from multidomain.data.encoders.named import ENCODERS
 from multidomain.errors import ConfigError, Note, counted, missing_package
 from multidomain.features.base import Featurizer, State, register
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _TEXTS_AT_A_TIME = 1000
+_MEANINGLESS = ("[UNK]", "<unk>", "[PAD]", "<pad>")
 _HEAD = 0.5  # share of the subwords that is the beginning, with head+tail
 
 
@@ -48,7 +49,8 @@ class SubwordFeaturizer(Featurizer):
 
     The encoder's own tokenizer does all of it, lower-casing included, and is saved with the model. A row of the matrix
     that `transform` returns holds the subwords of a document as they come: its column indices are neither sorted nor
-    unique, and all values are 1. An empty document is a row of the two marks.
+    unique, and all values are 1. An empty document is a row of the two marks or, where a tokenizer has no marks, of one
+    subword that means nothing.
 
     Parameters
     ----------
@@ -68,6 +70,7 @@ class SubwordFeaturizer(Featurizer):
     """
 
     settings_type = _Settings
+    of_method = ("source", "allow_download")
 
     def __init__(
         self,
@@ -116,6 +119,9 @@ class SubwordFeaturizer(Featurizer):
         if self.source not in ENCODERS and not self.allow_download:
             self._check_length(open_encoder(self.source))
 
+    def files_digest(self) -> str | None:
+        return digest_of(self.source, allow_download=self.allow_download)
+
     def fit(self, documents: Any) -> Self:
         """Read the encoder's tokenizer; nothing is learnt from the documents."""
         self._check_texts(documents)
@@ -152,6 +158,8 @@ class SubwordFeaturizer(Featurizer):
         inside = [i for i, mark in enumerate(marked.special_tokens_mask) if not mark]
         first, last = (inside[0], inside[-1] + 1) if inside else (len(marked.ids), len(marked.ids))
         self._begin, self._end = marked.ids[:first], marked.ids[last:]
+        known = [of_words[word] for word in _MEANINGLESS if word in of_words]
+        self._nothing = known[0] if known else 0  # what an encoder reads of no subwords is not a number
 
     def transform(self, documents: Any) -> sp.csr_matrix:
         """Return the subwords of each document."""
@@ -168,9 +176,10 @@ class SubwordFeaturizer(Featurizer):
             for encoding in self._tokenizer.encode_batch(texts, add_special_tokens=False):
                 own = self._cut(encoding.ids)
                 truncated += len(own) < len(encoding.ids)
-                ids.append(np.array([*self._begin, *own, *self._end], dtype=np.int32))
+                whole = [*self._begin, *own, *self._end] or [self._nothing]
+                ids.append(np.array(whole, dtype=np.int32))
                 row += 1
-                offsets[row] = offsets[row - 1] + len(self._begin) + len(own) + len(self._end)
+                offsets[row] = offsets[row - 1] + len(whole)
         self._truncated = (truncated, len(documents))
         indices = ids.finish()
         return sp.csr_matrix(

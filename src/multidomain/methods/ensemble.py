@@ -165,7 +165,9 @@ class Ensemble(Method):
         for member in settings.members:
             if member.method:
                 entry = method_entry(member.method)
-                asks_for.append(entry.method.requirements(entry.recorded_settings(member.settings)))
+                is_trained = member.task is not None
+                own = entry.recorded_settings(member.settings) if is_trained else entry.settings(member.settings)
+                asks_for.append(entry.method.requirements(own))
         return Requirements(
             featurizer=None,
             devices=(),

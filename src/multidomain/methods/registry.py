@@ -64,7 +64,7 @@ class MethodEntry:
         )
 
     def recorded_settings(self, values: Mapping[str, Any]) -> Settings:
-        """Return settings from all their values, as a model or a record holds them; what is new stands at its default.
+        """Return settings from all their values, as a saved model holds them; what is new stands at its default.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class MethodEntry:
         """
         present = without_replaced(self.name, method_settings_renamed(self.name, values))
         values = {**self.defaults, **self.fixed, **present}
-        return self.method.settings_type.parse(values, f"settings of '{self.name}'")
+        return self.method.settings_type.parse(values, f"settings of '{self.name}'", recorded=True)
 
     @property
     def open_settings(self) -> list[str]:

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.settings import SplitSettings
-from multidomain.data.splits import split_by
+from multidomain.data.splits import Split, split_by
 from multidomain.errors import ConfigError, ModelError
 from multidomain.evaluation.evaluate import BASELINES
 from multidomain.files import all_or_none, alone, complete, mark_removed, whole_file, write_json
@@ -202,11 +202,16 @@ class RunFolder:
 
     def test_rows(self, corpus: Corpus) -> np.ndarray | None:
         """Return the test rows of the run if it was trained on this corpus, or None if on another."""
+        split = self.split_of(corpus)
+        return None if split is None else split.test
+
+    def split_of(self, corpus: Corpus) -> Split | None:
+        """Return the split of the run if it was trained on this corpus, or None if on another."""
         finished = self.metrics()
         if not finished or finished["data"]["sha256"] != corpus.content_hash():
             return None
         settings = SplitSettings.parse(finished["split"]["settings"], f"split in {self.path / METRICS}")
-        return split_by(corpus, settings).test
+        return split_by(corpus, settings)
 
     def rows_to_score(self, corpus: Corpus) -> RowsToScore:
         """Return the rows of a corpus to score: the test set, without texts seen in training.

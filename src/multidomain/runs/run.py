@@ -91,7 +91,10 @@ def run_in_folder(
         return _read_again(path, finished, description)
     folder.check(settings, resume=resume, overwrite=overwrite, smoke=smoke)
     members = [RunFolder(member) for member in saved_members(settings)]
-    for note in (note for member in members for note in _check_leak(member, corpus, split)):
+    notes = [note for member in members for note in _check_leak(member, corpus, split)]
+    if _weighs_members(settings):
+        notes += filter(None, (_trained_on_dev(member, corpus, split) for member in members))
+    for note in notes:
         for callback in callbacks:
             callback.on_note(note)
     with (
@@ -220,6 +223,37 @@ def _check_leak(member: RunFolder, corpus: Corpus, split: Split) -> list[Note]:
             "Join models of the same data and split (the same {seed=SEED} and {fold=FOLD}).",
         )
     return []
+
+
+def _weighs_members(settings: RunSettings) -> bool:
+    """Tell whether an ensemble, or one inside it, fits weights of members on the dev set."""
+    inner = [one for one in settings.requirements.members if one.method and one.task is None]
+    own = settings.entry.settings(settings.method_settings)
+    return getattr(own, "combine", None) == "logits" or any(
+        _weighs_members(RunSettings(method=one.method, method_settings=one.settings)) for one in inner
+    )
+
+
+def _trained_on_dev(member: RunFolder, corpus: Corpus, split: Split) -> Note | None:
+    """Return a note if a saved member was trained on dev rows of this split, on which its weight is to be fitted.
+
+    Which texts a run was trained on is known of a run on the same data. Of another it is known only what it has seen,
+    its own dev rows among that.
+    """
+    keys = corpus.text_keys()
+    dev = keys[split.dev[~np.isin(keys[split.dev], keys[split.train])]]
+    own = member.split_of(corpus)
+    learnt = member.seen() if own is None else keys[own.train]
+    n = int(np.isin(dev, learnt).sum())
+    if not n:
+        return None
+    has = "has seen" if own is None else "was trained on"
+    return Note(
+        f"{member.path} {has} {counted(n, 'text')} of the {len(dev):,} of the dev set, on which the weights of members "
+        "are fitted: its weight may be too large.",
+        "Join models of the same data and split (the same {seed=SEED} and {fold=FOLD}).",
+        kind="trained-on-dev",
+    )
 
 
 def _description(corpus: Corpus, split: Split, split_settings: SplitSettings, settings: RunSettings) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from multidomain.methods.history import Epoch, History
 from multidomain.metrics import Metric, accuracy, by_domain, domain_mean, selection_score
 from multidomain.model.prediction import predicted_probabilities
 from multidomain.nn.collectives import are_joined, from_first, share, share_weights, training_step, values_of_all
+from multidomain.nn.encoders.optimiser import BASE_RATE
 from multidomain.saved import validated
 from multidomain.training.callbacks import Callback
 from multidomain.training.checkpoint import FROM_THE_START, Checkpoint
@@ -281,7 +282,7 @@ class Trainer:
     def _lower_learning_rates(self) -> None:
         for optimiser in self._method.optimisers.values():
             for group in optimiser.param_groups:
-                for rate in group.keys() & {"lr", "base_lr"}:  # the second: of a schedule
+                for rate in group.keys() & {"lr", BASE_RATE}:  # the second: of a schedule
                     group[rate] *= 0.5 ** len(self._at.recovered)
 
     def _restore(self) -> None:

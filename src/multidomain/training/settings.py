@@ -133,7 +133,9 @@ class RunSettings(Settings):
         asks_for, featurizer = self.requirements, FEATURIZERS.find(name)
         asked = asks_for.features if asks_for.featurizer == name else {}
         given = {key: value for key, value in self.features.get(name, {}).items() if value is not None}
-        return featurizer.settings_type.parse({**featurizer.defaults, **asked, **given}, f"settings of '{name}'")
+        fixed = {key: value for key, value in asked.items() if key in featurizer.of_method}
+        values = {**featurizer.defaults, **asked, **given, **fixed}
+        return featurizer.settings_type.parse(values, f"settings of '{name}'")
 
     def featurizer(self) -> Featurizer | None:
         """Return the featurizer that the method reads, which is not fitted; None if its members have their own."""

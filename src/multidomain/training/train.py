@@ -18,7 +18,7 @@ from multidomain.data.corpus import Corpus
 from multidomain.data.named.cache import cache_folder
 from multidomain.data.splits import Split
 from multidomain.devices import Device, check_there, cuda_devices, kind_of, seeded
-from multidomain.errors import ConfigError, Note, TrainingError
+from multidomain.errors import ConfigError, Note, TrainingError, quoted
 from multidomain.features.base import FEATURIZERS, Documents, Featurizer
 from multidomain.methods.base import FitContext, Method
 from multidomain.methods.data import TrainingData
@@ -221,9 +221,24 @@ class _Training:
         model = join_models(settings.entry.name, models, settings.entry.settings(settings.method_settings))
         encoded = EncodedRows(model.features, self.documents, self.rows, len(self.corpus))
         data = training_data(self.corpus, self.split, model.features, encoded, settings.objective.class_weight)
+        data = _in_classes_of(model, data)
         fitted = _fitted(settings.entry.name, model.method, data, _Context(settings, self.callbacks, self.notes))
         history = History(chosen=chosen | fitted.chosen, earlier=(earlier[0], earlier[1]))
         return Trained(model, history, encoded, tuple(self.notes.so_far))
+
+
+def _in_classes_of(model: Model, data: TrainingData) -> TrainingData:
+    """Return data with the classes numbered as saved members have them, which may know more than there are here."""
+    unknown = [name for name in data.classes if name not in model.classes]
+    if unknown:
+        raise ConfigError(
+            f"The members know the classes {quoted(model.classes)}, and the data has {quoted(unknown)}.",
+            "Join models of the same classes, or correct the labels.",
+        )
+    number = np.array([model.classes.index(name) for name in data.classes], dtype=np.int64)
+    labelled, dev = (replace(part, y=None if part.y is None else number[part.y]) for part in (data.labelled, data.dev))
+    task = replace(data.task, n_classes=len(model.classes))
+    return replace(data, task=task, classes=model.classes, labelled=labelled, dev=dev)
 
 
 def _fitted(name: str, method: Method, data: TrainingData, context: FitContext) -> History:
@@ -319,6 +334,8 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
     older = config_with_old_names({**complete, "features": both})
     rows = [np.ascontiguousarray(part, dtype=np.int64) for part in (split.train, split.dev, split.unlabelled)]
     content = corpus.content_hash().encode() + b"".join(part.tobytes() + b"|" for part in rows)
+    featurizer = settings.featurizer()
+    files = featurizer.files_digest() if featurizer else None
     hashes = []
     for config in (complete, older):
         what = {**config, "selection": split.selection}
@@ -327,6 +344,8 @@ def fingerprints(corpus: Corpus, split: Split, settings: RunSettings, device: st
             what["device"] = kind_of(device)
         if number_of_processes() > 1:  # decides which random numbers a row gets
             what["processes"] = number_of_processes()
+        if files is not None:  # a name or a folder stays the same when its files do not
+            what["files"] = files
         hashes.append(hashlib.sha256(json.dumps(what, sort_keys=True).encode() + content).hexdigest())
     return hashes[0], hashes[1]
 
@@ -365,7 +384,7 @@ def resolved_device(device: Device, settings: RunSettings | None = None) -> Devi
 def check_processes(settings: RunSettings) -> None:
     """Raise a `ConfigError` if torchrun has started several processes, and they cannot train this together."""
     if not settings.requirements.several_processes:
-        refuse_several(f"'{settings.method}' is trained by one process")
+        refuse_several(f"'{settings.method}' with these settings is trained by one process")
     elif settings.requirements.in_epochs:
         check_shares(settings.training.batch_size)
 

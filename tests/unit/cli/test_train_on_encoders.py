@@ -72,6 +72,7 @@ def test_an_ensemble_with_the_sparse_path(run: Run, table: Path, tiny_encoder: P
     ("options", "said"),
     [
         (("--encoder", "minilmm"), "There is no encoder 'minilmm'"),
+        (("--encoder", ""), "The encoder has no name"),
         (("--encoder", "TINY", "--max-subwords", "500"), "reads at most 160 subwords"),
         (("--extractor", "encoder"), "needs to know which: encoder=minilm, mpnet or a folder"),
         (("--encoder", "TINY", "--set", "encoder.rank=x"), "'encoder.rank'"),

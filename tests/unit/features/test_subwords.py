@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,15 @@ def test_a_saved_tokenizer_needs_no_folder(subwords: SubwordFeaturizer):
     texts = ["a light pan, so good!", "an awful shoe"]
     assert (again.transform(texts) != subwords.transform(texts)).nnz == 0
     assert (again.n_inputs, again.vocabulary, again.stand_in) == (subwords.n_inputs, subwords.vocabulary, "[MASK]")
+
+
+def test_an_empty_text_without_marks_is_a_subword_that_means_nothing(tiny_encoder: Path, tmp_path: Path):
+    """Of no subwords at all the mean is not a number."""
+    folder = Path(shutil.copytree(tiny_encoder, tmp_path / "own"))
+    content = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps({**content, "post_processor": None}))
+    subwords = SubwordFeaturizer(max_subwords=10, source=str(folder)).fit([])
+    assert read(subwords, ["", "a fine pan", "  "]) == ["[UNK]", "a fine pan", "[UNK]"]
 
 
 def test_vectors_are_refused(subwords: SubwordFeaturizer):

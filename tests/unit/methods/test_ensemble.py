@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.special import log_softmax
 
 from multidomain.data.corpus import Corpus
 from multidomain.data.settings import SplitSettings
-from multidomain.data.splits import split_by
+from multidomain.data.splits import Split, split_by
 from multidomain.data.values import corpus_from_rows
 from multidomain.errors import ConfigError, Note
 from multidomain.methods.ensemble import EnsembleSettings, columns_of, stacking_weights
@@ -81,9 +82,11 @@ def join_saved(
     split: SplitSettings | None = None,
     corpus: Corpus = CORPUS,
     callbacks: Sequence[Callback] = (),
+    combine: str = "probabilities",
 ) -> Model:
     split = split or SplitSettings()
-    settings = RunSettings(method="ensemble", method_settings={"members": [str(folder) for folder in folders]})
+    own = {"members": [str(folder) for folder in folders], "combine": combine}
+    settings = RunSettings(method="ensemble", method_settings=own)
     run_in_folder(output, corpus, split_by(corpus, split), split, settings, callbacks=callbacks)
     return Model.load(output)
 
@@ -164,6 +167,29 @@ def test_classes_must_be_the_same(members: dict[str, Model]):
         join_models("ensemble", [members["tf-idf"], other])
 
 
+@pytest.mark.parametrize("combine", ["probabilities", "logits"])
+def test_labels_that_no_saved_member_knows_are_refused(combine: str, runs: Path):
+    other = make_corpus(classes="xz")
+    own = {"members": [str(runs / "tf-idf"), str(runs / "counts")], "combine": combine}
+    settings = RunSettings(method="ensemble", method_settings=own)
+    with pytest.raises(ConfigError, match="The members know the classes 'x', 'y', and the data has 'z'"):
+        train_model(other, split_by(other, SplitSettings()), settings)
+
+
+def test_classes_that_the_data_lacks_keep_their_places(tmp_path: Path):
+    """Saved members know x, y and z, of which the dev set has y and z: weights are those for these labels."""
+    three, two = make_corpus(classes="xyz"), make_corpus(classes="yz")
+    names = [tmp_path / "tf-idf", tmp_path / "lr"]
+    for name, settings in zip(names, (MEMBERS["tf-idf"], RunSettings(method="lr")), strict=True):
+        train_model(three, split_by(three, SplitSettings()), settings).model.save(name)
+    model = join_saved(names, tmp_path / "joined", corpus=two, combine="logits")
+    dev = split_by(two, SplitSettings()).dev
+    texts, domains, y = list(two.documents[dev]), list(two.domains[dev]), np.array([*map("xyz".index, two.labels[dev])])
+    answers = np.array([np.log(Model.load(name).predict_proba(texts, domains)) for name in names])
+    expected = stacking_weights(answers - answers.mean(axis=2, keepdims=True), y)
+    np.testing.assert_allclose(model.method.member_weight, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -204,6 +230,44 @@ def test_a_member_whose_training_is_not_known_is_told(members: dict[str, Model],
     assert [note.kind for note in notes.notes] == ["unknown-training-data"] * 2
     for note, name in zip(notes.notes, ("tf-idf", "counts"), strict=True):
         assert str(tmp_path / name) in note.message and "cannot be checked" in note.message
+
+
+def test_members_that_were_trained_on_the_dev_rows_are_told_where_they_are_weighed(saved: list[Path], tmp_path: Path):
+    """The test rows are the same, and train and dev have changed places in part."""
+    other = holdout_with_other_dev_rows()
+    for combine, kinds in (("logits", ["trained-on-dev"] * 2), ("probabilities", [])):
+        notes, own = Notes(), {"members": [str(folder) for folder in saved[:2]], "combine": combine}
+        settings = RunSettings(method="ensemble", method_settings=own)
+        run_in_folder(tmp_path / combine, CORPUS, other, SplitSettings(), settings, callbacks=[notes])
+        assert [note.kind for note in notes.notes] == kinds
+    notes = Notes()
+    join_saved(saved[:2], tmp_path / "same", combine="logits", callbacks=[notes])
+    assert not notes.notes
+    inner = {"method": "ensemble", "settings": {"members": [str(saved[0]), "lr"], "combine": "logits"}}
+    settings = RunSettings(method="ensemble", method_settings={"members": ["lr", inner]})
+    run_in_folder(tmp_path / "inner", CORPUS, other, SplitSettings(), settings, callbacks=[notes])
+    (note,) = notes.notes
+    n = len(SPLIT.dev)
+    assert f"tf-idf was trained on {n} texts of the {n} of the dev set" in str(note)
+
+
+def test_of_other_data_it_is_told_what_a_member_has_seen(saved: list[Path], tmp_path: Path):
+    """The corpus in another order: which of its rows were dev rows of the member is not known."""
+    notes = Notes()
+    rows = np.concatenate([SPLIT.train, SPLIT.dev])
+    columns = (list(values[rows]) for values in (CORPUS.documents, CORPUS.labels, CORPUS.domains))
+    some = corpus_from_rows(*columns)
+    split = Split(np.arange(20), np.arange(len(SPLIT.train), len(rows)), rows[:0], rows[:0], rule="by hand")
+    settings = {"members": [str(folder) for folder in saved[:2]], "combine": "logits"}
+    run = RunSettings(method="ensemble", method_settings=settings)
+    run_in_folder(tmp_path / "joined", some, split, SplitSettings(), run, callbacks=[notes])
+    assert [note.kind for note in notes.notes if "has seen" in str(note)] == ["trained-on-dev"] * 2
+
+
+def holdout_with_other_dev_rows() -> Split:
+    """The split with as many training rows in place of the dev rows, and these in training."""
+    n = len(SPLIT.dev)
+    return replace(SPLIT, train=np.concatenate([SPLIT.train[n:], SPLIT.dev]), dev=SPLIT.train[:n])
 
 
 def test_an_ensemble_does_not_replace_its_own_member(saved: list[Path]):

@@ -41,6 +41,10 @@ _DISTILBERT = {
 }
 
 
+FARTHEST = 128
+"""Subwords apart, from which all relative positions are one."""
+
+
 class EncoderConfig(Settings):
     """The shape of a pretrained encoder.
 
@@ -75,6 +79,11 @@ class EncoderConfig(Settings):
             raise ValueError(f"{self.heads} attention heads cannot share a width of {self.width}")
         if self.first_position >= self.positions:
             raise ValueError("there is no position for the first subword")
+        # Near positions have buckets of their own, a quarter of all; the farthest begins at 128.
+        if self.relative_buckets and not 4 <= self.relative_buckets < 4 * FARTHEST:
+            raise ValueError(
+                f"{self.relative_buckets} buckets of relative positions; there can be 4 to {4 * FARTHEST - 1}"
+            )
         return self
 
     @property

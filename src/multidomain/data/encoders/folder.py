@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +14,7 @@ from multidomain.data.encoders.config import EncoderConfig
 from multidomain.data.encoders.hub import fetch_from_hub
 from multidomain.data.encoders.named import ENCODERS, fetch_encoder
 from multidomain.errors import ConfigError, did_you_mean, quoted
+from multidomain.files import sha256_of
 from multidomain.saved import read_json
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
@@ -67,12 +71,21 @@ class EncoderFolder:
         """Return the files of its weights."""
         if (self.path / WEIGHTS).is_file():
             return [self.path / WEIGHTS]
-        places = read_json(self.path / _INDEX, dict[str, Any], _DAMAGED).get("weight_map", {})
+        places = read_json(self.path / _INDEX, dict[str, Any], _DAMAGED).get("weight_map")
+        if not isinstance(places, dict):
+            raise ConfigError(f"{self.path / _INDEX} does not say which file holds which weights.", _DAMAGED)
         names = sorted({str(name) for name in places.values()})
         lost = [name for name in names if Path(name).name != name or not (self.path / name).is_file()]
-        if lost or not names:
+        if not names:
+            raise ConfigError(f"{self.path / _INDEX} names no files.", _DAMAGED)
+        if lost:
             raise ConfigError(f"{self.path / _INDEX} names {quoted(lost)}, which the folder does not hold.", _DAMAGED)
         return [self.path / name for name in names]
+
+    def digest(self) -> str:
+        """Return a digest of its files."""
+        files = [self.path / CONFIG, self.path / TOKENIZER, *self.weights]
+        return _digest({file.name: sha256_of(file) for file in files})
 
 
 def open_encoder(source: str, *, allow_download: bool = False) -> EncoderFolder:
@@ -91,6 +104,8 @@ def open_encoder(source: str, *, allow_download: bool = False) -> EncoderFolder:
     FetchError
         It cannot be fetched.
     """
+    if not source.strip():
+        raise ConfigError("The encoder has no name.", f"Name one ({quoted(ENCODERS)}), or a folder.")
     if source in ENCODERS:
         return EncoderFolder(source, fetch_encoder(source))
     if Path(source).is_dir():
@@ -101,3 +116,14 @@ def open_encoder(source: str, *, allow_download: bool = False) -> EncoderFolder:
         f"There is no encoder '{source}': it is neither a known name nor a folder.{did_you_mean(source, ENCODERS)}",
         "A name on the Hugging Face Hub is downloaded with {settings.encoder.allow_download=true}.",
     )
+
+
+def digest_of(source: str, *, allow_download: bool = False) -> str:
+    """Return a digest of the files of an encoder; for the parameters see `open_encoder`."""
+    if source in ENCODERS:  # whose files are checked whenever they are opened
+        return _digest(ENCODERS[source].files)
+    return open_encoder(source, allow_download=allow_download).digest()
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(dict(files), sort_keys=True).encode()).hexdigest()

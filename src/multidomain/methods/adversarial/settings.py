@@ -87,7 +87,7 @@ class ExtractorSettings(Settings):
             unseen_domains=shared,
             shared_features=shared,
             private_features=private,
-            several_processes=True,
+            several_processes=extractor.several_processes,
             input_dimension=self.dimension if "dimension" in self.extractor_entry.uses else 0,
             features={} if self.encoder is None else self.encoder.model_dump(include={"source", "allow_download"}),
         )
@@ -120,7 +120,7 @@ class ExtractorSettings(Settings):
         else:
             encoder = Transformer(own.config)
         has_private_layers = has_private and own.private != "head"
-        trunk = Trunk(encoder, own, learns=has_shared, has_private_layers=has_private_layers)
+        trunk = Trunk(encoder, own, has_shared=has_shared, has_private_layers=has_private_layers)
         return self._with_encoder(config=encoder.config), trunk
 
     def _with_encoder(self, **changes: Any) -> Self:

@@ -41,7 +41,7 @@ class Activations:
         places: Callable[[Tensor], Tensor],
     ):
         x, self._number = _distinct(matrices)
-        lengths = places(x.offset.diff())
+        lengths = places(torch.as_tensor(x.lengths))  # on the CPU, as what is stored is
         self._start = torch.zeros(len(lengths) + 1, dtype=torch.int64)
         torch.cumsum(lengths, 0, out=self._start[1:])
         total = int(self._start[-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
@@ -12,7 +12,8 @@ from multidomain.nn import kernels
 from multidomain.nn.encoders.settings import EncoderSettings
 from multidomain.nn.encoders.trunk import Trunk
 
-BASE = "base_lr"  # of a group: its learning rate between warm-up and decay
+BASE_RATE = "base_lr"
+"""Of a group of parameters: its learning rate between warm-up and decay."""
 
 
 def optimiser_of(trunk: Trunk, others: Iterable[nn.Module], lr: float) -> AdamW:
@@ -30,20 +31,22 @@ def optimiser_of(trunk: Trunk, others: Iterable[nn.Module], lr: float) -> AdamW:
 
 def _groups(modules: Iterable[nn.Module], lr: float, weight_decay: float) -> list[dict[str, Any]]:
     """Return what learns of modules in two groups: biases and the weights of norms do not decay."""
-    learning = [p for module in modules for p in module.parameters() if p.requires_grad]
-    parts: Mapping[float, list[nn.Parameter]] = {
-        weight_decay: [p for p in learning if p.dim() > 1],
-        0.0: [p for p in learning if p.dim() <= 1],
-    }
-    if not weight_decay:
-        parts = {0.0: learning}
-    return [{"params": p, "lr": lr, BASE: lr, "weight_decay": decay} for decay, p in parts.items() if p]
+    parts: dict[float, list[nn.Parameter]] = {weight_decay: [], 0.0: []}
+    for name, p in (named for module in modules for named in module.named_parameters()):
+        if p.requires_grad:
+            parts[weight_decay if _decays(name, p) else 0.0].append(p)
+    return [{"params": p, "lr": lr, BASE_RATE: lr, "weight_decay": decay} for decay, p in parts.items() if p]
+
+
+def _decays(name: str, p: nn.Parameter) -> bool:
+    """Tell whether a parameter is a matrix, or one for each domain: so may biases be, which are known by name."""
+    return p.dim() > 1 and name.rpartition(".")[2] != "bias"
 
 
 def set_rates(optimiser: Optimizer, factor: float) -> None:
     """Set the learning rates of all groups to a part of what they are between warm-up and decay."""
     for group in optimiser.param_groups:
-        group["lr"] = group[BASE] * factor
+        group["lr"] = group[BASE_RATE] * factor
 
 
 def rate_at(step: int, steps: int, settings: EncoderSettings) -> float:

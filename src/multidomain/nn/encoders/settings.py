@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from multidomain.data.encoders.config import EncoderConfig
 from multidomain.settings import Searched, Settings
@@ -16,7 +16,8 @@ class EncoderSettings(Settings):
     Attributes
     ----------
     config
-        The shape of the encoder, which is filled in when a network is made: a saved model needs no other folder.
+        The shape of the encoder, which is filled in when a network is made: a saved model needs no other folder. A user
+        cannot give it, and a saved model always has it.
     """
 
     source: str = Field(description="minilm, mpnet, or a folder with config.json, tokenizer.json and safetensors")
@@ -54,3 +55,12 @@ class EncoderSettings(Settings):
     def _named(cls, value: Any) -> Any:
         """Read a name or a folder alone."""
         return {"source": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _shape_is_of_saved_models(self, info: ValidationInfo) -> Self:
+        recorded = None if info.context is None else info.context.get("recorded")
+        if recorded and self.config is None:
+            raise ValueError("a saved model has the shape of its encoder, and this 'config' is missing")
+        if recorded is False and self.config is not None:
+            raise ValueError("'config' is read from the encoder's own config.json; leave it out")
+        return self

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from multidomain.data.encoders.config import Activation, EncoderConfig
+from multidomain.data.encoders.config import FARTHEST, Activation, EncoderConfig
 from multidomain.nn.dropout import dropout
 
-_FARTHEST = 128  # subwords apart, from which all relative positions are one
 _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
@@ -153,7 +152,7 @@ def _buckets(length: int, buckets: int, device: torch.device) -> Tensor:
     half = buckets // 2
     exact = half // 2
     distance = after.abs()
-    share = (distance.clamp(min=1) / exact).log() / math.log(_FARTHEST / exact)
+    share = (distance.clamp(min=1) / exact).log() / math.log(FARTHEST / exact)
     far = (exact + share * (half - exact)).long().clamp(max=half - 1)
     return torch.where(distance < exact, distance, far) + half * (after > 0)
 

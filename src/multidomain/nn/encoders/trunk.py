@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,19 +28,19 @@ class Trunk(nn.Module):
 
     Parameters
     ----------
-    learns
-        Whether shared features train it. Without shared features it is frozen as a whole.
+    has_shared
+        Whether shared features read it, and so train it. Without them it is frozen as a whole.
     has_private_layers
         Whether private features have parts in the upper layers.
     """
 
-    def __init__(self, encoder: Transformer, settings: EncoderSettings, *, learns: bool, has_private_layers: bool):
+    def __init__(self, encoder: Transformer, settings: EncoderSettings, *, has_shared: bool, has_private_layers: bool):
         super().__init__()
         n = encoder.config.layers
         self.encoder = encoder
         self.settings = settings
-        self.has_shared = learns
-        frozen = settings.frozen_layers if learns else n
+        self.has_shared = has_shared
+        frozen = settings.frozen_layers if has_shared else n
         self.frozen = None if frozen is None else min(frozen, n)  # this many layers, and the embeddings
         self.first_private = n - min(settings.private_layers, n) if has_private_layers else n
         self.stored = 0 if self.frozen is None else min(self.frozen, self.first_private)  # layers before `remember`
@@ -129,18 +129,24 @@ class Trunk(nn.Module):
         h = self._run(hidden.states, hidden.is_text, self.private_layers)
         return mean_of_text(h.float(), hidden.is_text)
 
-    def _run(self, h: Tensor, is_text: Tensor, layers: range, updates: Any = None) -> Tensor:
+    def _run(self, h: Tensor, is_text: Tensor, layers: range, updates: Any = None, *, trains: bool = True) -> Tensor:
         """Run layers; dropout is in those that learn."""
-        learning = [layers] if self.frozen is None else _cut(layers, self.frozen)
-        for some in learning:
+        run = self.encoder.run if trains else self._run_fixed
+        parts = [layers] if self.frozen is None else _cut(layers, self.frozen)
+        for some in parts:
             p = self._dropout if self.frozen is None or some.start >= self.frozen else 0.0
             arguments = (h, is_text, some, p, updates)
             with self._precision(h.device):
                 if self.settings.recompute and torch.is_grad_enabled() and some:
-                    h = checkpoint(self.encoder.run, *arguments, use_reentrant=False)
+                    h = checkpoint(run, *arguments, use_reentrant=False)
                 else:
-                    h = self.encoder.run(*arguments)
+                    h = run(*arguments)
         return h
+
+    def _run_fixed(self, *arguments: Any) -> Tensor:
+        """Run layers whose weights are left alone, also when they are run again for the backward pass."""
+        with self._fixed():
+            return self.encoder.run(*arguments)
 
     def private(self, hidden: Sequence[Hidden], updates: Updates, copy: Tensor, *, trains: bool) -> Tensor:
         """Return what texts of several domains read like with the updates of their domains, shape (texts, width).
@@ -153,11 +159,11 @@ class Trunk(nn.Module):
             Whether the gradient reaches the encoder.
         """
         read = []
-        with nullcontext() if trains else self._fixed():
-            for one in hidden:
-                h = one.states if trains else one.states.detach()
-                h = self._run(h, one.is_text, self.private_layers, updates.of_texts(copy[one.rows]))
-                read.append(mean_of_text(h.float(), one.is_text))
+        for one in hidden:
+            h = one.states if trains else one.states.detach()
+            own = updates.of_texts(copy[one.rows])
+            h = self._run(h, one.is_text, self.private_layers, own, trains=trains)
+            read.append(mean_of_text(h.float(), one.is_text))
         return self._in_order(hidden, read)
 
     @contextmanager

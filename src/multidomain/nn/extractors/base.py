@@ -38,10 +38,13 @@ class Extractor(nn.Module, ABC):
         Name of the featurizer whose rows it reads.
     devices
         Kinds of devices it runs on (cpu, cuda, mps); empty for all.
+    several_processes
+        Whether torchrun can train networks that have it.
     """
 
     featurizer: ClassVar[str] = "sequences"
     devices: ClassVar[tuple[str, ...]] = ()
+    several_processes: ClassVar[bool] = True
 
     def __init__(self, copies: int, n_inputs: int):
         super().__init__()

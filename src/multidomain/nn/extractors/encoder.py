@@ -35,6 +35,7 @@ class EncoderExtractor(Extractor):
     """
 
     featurizer = "subwords"
+    several_processes = False  # nobody has tried it
 
     def __init__(
         self,

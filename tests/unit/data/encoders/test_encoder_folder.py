@@ -7,10 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file, save_file
 
 from multidomain.data.encoders.config import EncoderConfig
 from multidomain.data.encoders.folder import open_encoder
+from multidomain.data.encoders.hub import fetch_from_hub
 from multidomain.errors import ConfigError, FetchError, ModelError
 from multidomain.nn.encoders.pretrained import pretrained
 
@@ -57,6 +59,48 @@ def test_weights_in_several_files(folder: Path):
             _ = open_encoder(str(folder)).weights
 
 
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        ({"weight_map": ["a.safetensors"]}, "does not say which file holds which weights"),
+        ({}, "does not say which file holds which weights"),
+        ({"weight_map": {}}, "names no files"),
+    ],
+)
+def test_an_index_that_is_none(folder: Path, index: dict[str, object], said: str):
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ConfigError, match=said):
+        _ = open_encoder(str(folder)).weights
+
+
+def test_no_name():
+    for source in ("", "  "):
+        with pytest.raises(ConfigError, match="The encoder has no name"):
+            open_encoder(source, allow_download=True)
+
+
+def test_copies_in_subfolders_are_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """The hub's own selection of files, for a repository as they often are."""
+    wanted = [
+        "config.json",
+        "tokenizer.json",
+        "model.safetensors",
+        "model-00001-of-00002.safetensors",
+        "model.safetensors.index.json",
+    ]
+    others = ["onnx/model.safetensors", "openvino/config.json", "model.fp16.safetensors", "modeling_x.py", "x.bin"]
+    asked: dict[str, list[str]] = {}
+
+    def snapshot(name: str, *, allow_patterns: list[str], **_: object) -> str:
+        asked["files"] = [*filter_repo_objects([*wanted, *others], allow_patterns=allow_patterns)]
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    assert fetch_from_hub("owner/name") == tmp_path
+    assert asked["files"] == wanted
+
+
 def test_weights_of_a_model_with_heads_and_of_half_precision(folder: Path):
     whole = load_file(folder / "model.safetensors")
     expected = pretrained(open_encoder(str(folder)).config, [folder / "model.safetensors"]).state_dict()
@@ -86,6 +130,11 @@ def test_weights_that_do_not_fit_the_config(folder: Path):
         ({"position_embedding_type": "relative_key"}, "positions of the type 'relative_key'"),
         ({"hidden_act": "mish"}, "the activation 'mish'"),
         ({"num_attention_heads": 5}, "5 attention heads cannot share a width of 32"),
+        (
+            {"model_type": "mpnet", "relative_attention_num_buckets": 3},
+            "3 buckets of relative positions; there can be 4",
+        ),
+        ({"model_type": "mpnet", "relative_attention_num_buckets": 512}, "there can be 4 to 511"),
         ({"hidden_size": None}, "width: Input should be a valid integer"),
         ({"vocab_size": "many"}, "vocabulary: Input should be a valid integer"),
     ],

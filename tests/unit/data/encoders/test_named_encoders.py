@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -68,6 +69,20 @@ def test_an_encoder_is_fetched_once_and_nothing_else_is_written(name: str, small
     assert len(small) == 1 and "--require-hashes" in small[0] and "--no-deps" in small[0]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == FILES
     assert [path.name for path in (tmp_path / "cache" / "encoders").iterdir()] == [name]
+
+
+def test_another_process_may_be_quicker(small: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It puts the folder there after this one has looked for it."""
+    rename = Path.rename
+
+    def late(staged: Path, folder: Path) -> Path:
+        shutil.copytree(staged, folder)
+        return rename(staged, folder)
+
+    monkeypatch.setattr(Path, "rename", late)
+    folder = fetch_encoder("minilm")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == FILES
+    assert [path.name for path in folder.parent.iterdir()] == ["minilm"]
 
 
 def test_the_command_fetches_encoders_too(small: list, tmp_path: Path, run: Callable[..., tuple[int, str, str]]):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +13,21 @@ import pytest
 import torch
 
 from multidomain import Corpus
+from multidomain.data.encoders.folder import open_encoder
+from multidomain.data.encoders.named import ENCODERS
 from multidomain.data.splits import holdout_split
 from multidomain.data.values import corpus_from_rows
-from multidomain.errors import ConfigError
+from multidomain.errors import ConfigError, ModelError
 from multidomain.methods.registry import method_entry
+from multidomain.methods.task import Task
+from multidomain.model.joining import join_models
 from multidomain.model.model import Model
+from multidomain.model.storage import FORMAT_VERSION, MANIFEST
 from multidomain.nn.encoders.trunk import Trunk
+from multidomain.saved import write_sealed
 from multidomain.training.callbacks import Callback
 from multidomain.training.settings import RunSettings
-from multidomain.training.train import Trained, train_model
+from multidomain.training.train import Trained, fingerprints, train_model
 
 SMALL = {"extractor": "encoder", "shared_size": 16, "lr": 0.01}
 PRIVATE = {"private_size": 8}
@@ -132,7 +141,6 @@ def test_with_one_update_of_D_the_encoder_reads_a_step_once(
 
 
 def test_a_domain_specific_model_leaves_the_encoder_alone(tiny_encoder: Path):
-    from multidomain.data.encoders.folder import open_encoder
     from multidomain.nn.encoders.pretrained import pretrained
 
     folder = open_encoder(str(tiny_encoder))
@@ -172,6 +180,45 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(encoder: dict[str, Any], t
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
 
 
+def test_a_checkpoint_is_of_the_encoder_that_the_folder_held(tiny_encoder: Path, tmp_path: Path):
+    """Whatever of its files is another now: a network would go on with other frozen layers or subwords."""
+    folder = tmp_path / "encoder"
+    shutil.copytree(tiny_encoder, folder)
+    (tmp_path / "link").symlink_to(folder)
+    settings, corpus = settings_of("sp", tmp_path / "link"), reviews()
+    split = holdout_split(corpus)
+    found = [fingerprints(corpus, split, settings)[0]]
+    assert fingerprints(corpus, split, settings)[0] == found[0]
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        with (folder / name).open("ab") as file:
+            file.write(b" ")
+        found.append(fingerprints(corpus, split, settings)[0])
+    assert len(set(found)) == 4
+
+
+def test_the_fingerprint_of_a_named_encoder_fetches_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("multidomain.data.encoders.folder.fetch_encoder", lambda name: pytest.fail("fetched"))
+    corpus = reviews()
+    split, of = holdout_split(corpus), []
+    for content in (ENCODERS["minilm"].files, {**ENCODERS["minilm"].files, "config.json": "0" * 64}):
+        monkeypatch.setitem(ENCODERS, "minilm", replace(ENCODERS["minilm"], files=content))
+        of.append(fingerprints(corpus, split, settings_of("sp", Path("minilm")))[0])
+    assert of[0] != of[1]
+
+
+def test_features_are_those_of_the_encoder(tiny_encoder: Path):
+    """A source among the settings of features would be another encoder's subwords."""
+    settings = settings_of("sp", tiny_encoder).model_copy(update={"features": {"subwords": {"source": "minilm"}}})
+    assert settings.of_featurizer("subwords").source == str(tiny_encoder)
+    assert settings.complete()["features"]["subwords"]["source"] == str(tiny_encoder)
+
+
+def test_an_encoder_of_another_vocabulary_is_refused(tiny_encoder: Path):
+    settings = settings_of("sp", tiny_encoder)
+    with pytest.raises(ConfigError, match=r"The encoder knows \d+ subwords, and the features have 3"):
+        settings.entry.build(Task(3, 2, ("a", "b"), (0, 1)), settings.entry.settings(settings.method_settings))
+
+
 def test_which_encoder_must_be_said(tiny_encoder: Path):
     with pytest.raises(ConfigError, match="needs to know which: encoder=minilm, mpnet or a folder"):
         method_entry("sp").settings({"extractor": "encoder"})
@@ -181,6 +228,40 @@ def test_which_encoder_must_be_said(tiny_encoder: Path):
         method_entry("sp").settings({"extractor": "encoder", "encoder": {"source": "minilm", "rank": 0}})
     given = method_entry("man-nll").settings({"extractor": "encoder", "encoder": "minilm", "dropout": 0.3})
     assert (given.encoder.source, given.lr, given.k, given.dropout) == ("minilm", 1e-3, 1, 0.3)
+
+
+def test_the_shape_of_an_encoder_is_none_of_the_users_settings(tiny_encoder: Path):
+    """With it the network would start from random weights."""
+    shape = open_encoder(str(tiny_encoder)).config.model_dump()
+    own = {"extractor": "encoder", "encoder": {"source": str(tiny_encoder), "config": shape}}
+    for method, given in (("sp", own), ("ensemble", {"members": [{"method": "sp", "settings": own}, "sped"]})):
+        with pytest.raises(ConfigError, match=r"'config' is read from the encoder's own config\.json; leave it out"):
+            _ = RunSettings(method=method, method_settings=given).requirements
+
+
+def test_an_ensemble_of_encoders_that_are_to_be_trained(tiny_encoder: Path):
+    own = {"method": "sp", "settings": {"extractor": "encoder", "encoder": str(tiny_encoder)}}
+    assert RunSettings(method="ensemble", method_settings={"members": [own, "sped"]}).requirements.in_epochs
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_saved_model_without_the_shape_of_its_encoder(
+    joined: bool, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing is looked for elsewhere, whatever the model says."""
+    model = train(settings_of("mlp", tiny_encoder, {"category": "shared"})).model
+    (join_models("ensemble", [model, model]) if joined else model).save(tmp_path)
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
+    settings = manifest["settings"]["members"][1]["settings"] if joined else manifest["settings"]
+    settings["encoder"]["config"] = None
+    settings["encoder"] |= {"source": "minilm", "allow_download": True}
+    for name in ("multidomain", "format_version", "sha256"):
+        manifest.pop(name)
+    write_sealed(tmp_path / MANIFEST, manifest, FORMAT_VERSION)
+    for name in ("fetch_encoder", "fetch_from_hub"):
+        monkeypatch.setattr(f"multidomain.data.encoders.folder.{name}", lambda *_: pytest.fail("fetched"))
+    with pytest.raises(ModelError, match="a saved model has the shape of its encoder, and this 'config' is missing"):
+        Model.load(tmp_path)
 
 
 def test_defaults_of_other_extractors_stay(tiny_encoder: Path):

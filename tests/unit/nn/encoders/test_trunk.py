@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from multidomain.data.encoders.config import EncoderConfig
+from multidomain.nn.encoders import activations
 from multidomain.nn.encoders.batching import groups_of
 from multidomain.nn.encoders.settings import EncoderSettings
 from multidomain.nn.encoders.transformer import LayerUpdate, Transformer, mean_of_text
@@ -27,10 +30,10 @@ def texts(seed: int = 0, lengths: tuple[int, ...] = LENGTHS) -> csr_matrix:
     return csr_matrix((np.ones(len(ids), np.float32), ids, np.r_[0, np.cumsum(lengths)]), shape=(len(lengths), 50))
 
 
-def make_trunk(learns: bool = True, has_private_layers: bool = False, **settings: object) -> Trunk:
+def make_trunk(has_shared: bool = True, has_private_layers: bool = False, **settings: object) -> Trunk:
     torch.manual_seed(1)
     own = EncoderSettings(source="tiny", config=CONFIG, dropout=0.0, **settings)
-    return Trunk(Transformer(CONFIG), own, learns=learns, has_private_layers=has_private_layers)
+    return Trunk(Transformer(CONFIG), own, has_shared=has_shared, has_private_layers=has_private_layers)
 
 
 def one_by_one(trunk: Trunk, x: csr_matrix, update: object = None) -> Tensor:
@@ -165,8 +168,33 @@ def test_large_activations_are_in_a_file(monkeypatch: pytest.MonkeyPatch):
     assert torch.equal(in_memory(rows.all()).pooled, on_disk(rows.all()).pooled)
 
 
+class Elsewhere(Tensor):
+    """A tensor of another device: nothing of it can be written into a tensor of this one."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = (kwargs or {}).get("out")
+        assert out is None or isinstance(out, cls), f"{func} writes across devices"
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("frozen", [2, 3])
+def test_texts_on_an_accelerator_are_stored(frozen: int, monkeypatch: pytest.MonkeyPatch):
+    distinct = activations._distinct
+
+    def elsewhere(matrices: Any) -> Any:
+        x, number = distinct(matrices)
+        return replace(x, offset=x.offset.as_subclass(Elsewhere)), number
+
+    here, there, rows = make_trunk(frozen_layers=frozen), make_trunk(frozen_layers=frozen), SparseMatrix(texts())
+    here.remember([rows])
+    monkeypatch.setattr(activations, "_distinct", elsewhere)
+    there.remember([rows])
+    assert torch.equal(here(rows.all()).pooled, there(rows.all()).pooled)
+
+
 def test_without_shared_features_all_of_it_is_frozen():
-    trunk = make_trunk(learns=False, has_private_layers=True)
+    trunk = make_trunk(has_shared=False, has_private_layers=True)
     assert not any(p.requires_grad for p in trunk.parameters())
     assert trunk(SparseMatrix(texts()).all()).pooled is None
 
@@ -192,6 +220,21 @@ def test_computing_activations_again_gives_the_same_gradient():
         trunk.train()(SparseMatrix(texts()).all()).pooled.square().sum().backward()
         gradients.append([p.grad for p in trunk.parameters() if p.grad is not None])
     assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("private", ["lora", "adapter"])
+@pytest.mark.parametrize("trains", [True, False])
+def test_private_layers_computed_again_give_the_same_gradient(private: str, trains: bool):
+    gradients = []
+    for recompute in (False, True):
+        trunk = make_trunk(recompute=recompute, has_private_layers=True)
+        F_d = extractor(private, copies=3, private_gradient=trains)
+        reading = trunk.train()(SparseMatrix(texts()).all())
+        (F_d(reading).square().sum() + reading.pooled.square().sum()).backward()
+        assert all(p.requires_grad for p in trunk.parameters())
+        gradients.append([p.grad for p in (*trunk.parameters(), *F_d.parameters())])
+    assert [a is None for a in gradients[0]] == [b is None for b in gradients[1]]
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True) if a is not None)
 
 
 def test_bfloat16_is_near():
