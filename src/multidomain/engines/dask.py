@@ -8,7 +8,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Any, Self
 
 import cloudpickle
@@ -114,11 +113,10 @@ class DaskEngine(Engine):
         until each has ended or killed its worker often enough.
         """
         waiting, running, suspects = iter(tasks), self._running, deque[Task]()
-        most = self._most_submitted(ahead, self._slots())
         ended = as_completed()
         while True:
             if not suspects:
-                for task in islice(waiting, most - len(running)):
+                for task in self._next(waiting, len(running), ahead):
                     ended.add(self._submitted(function, task))
             if running:
                 future = next(ended)

@@ -168,7 +168,7 @@ def _run_all(
     waves: Sequence[Sequence[Run]], path: Path, work: Path, engine: Engine, on_record: Callable[[Progress], None]
 ) -> None:
     runs = [run for wave in waves for run in wave]
-    clock = _Clock(runs, read_records(path), engine.workers or 1)
+    clock = _Clock(runs, read_records(path), engine.at_a_time)
     done = 0
     for wave in waves:
         failed: Exception | None = None

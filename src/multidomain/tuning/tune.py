@@ -153,7 +153,7 @@ class _Running:
                 self._failed = self._failed or outcome.error
                 continue
             self._end(outcome)
-            on_trial(self._progress(outcome.task.number, engine.workers or 1))
+            on_trial(self._progress(outcome.task.number, engine.at_a_time))
         if self._failed is not None:
             raise self._failed
 
