@@ -81,8 +81,10 @@ def predict_command(
     Of many Parquet files, those that are finished are not predicted again.
     """
     from multidomain.cli.partitions import are_partitions, is_parquet_to_parquet, predict_all, predict_parquet
+    from multidomain.methods.registry import absolute
     from multidomain.model.batch_predictor import BatchPredictor
 
+    method = absolute(method) if method else None
     predictor = BatchPredictor(
         model.resolve(), text_column, domain_column, domain, probabilities, abstain, unknown_domain, method, device
     )

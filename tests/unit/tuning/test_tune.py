@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from studies import NETWORK, Here, small_study
 
+from multidomain.code import code_hash
 from multidomain.errors import ConfigError, ModelError, TrainingError, WorkerError
 from multidomain.runs.config import TrainConfig
 from multidomain.runs.job import Job
-from multidomain.runs.machine import code_hash
 from multidomain.runs.plan import plan_run
 from multidomain.runs.train import train
 from multidomain.tuning import tune as running
