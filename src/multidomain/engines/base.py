@@ -135,10 +135,10 @@ def register(name: str) -> Callable[[type[Engine]], type[Engine]]:
     return decorate
 
 
-def worker_died(task: object) -> WorkerError:
-    """Return the error of a task whose worker has died `ATTEMPTS` times."""
+def worker_died(task: object, times: int = ATTEMPTS) -> WorkerError:
+    """Return the error of a task whose worker has died so many times."""
     return WorkerError(
-        f"A worker process was killed each of {ATTEMPTS} times, perhaps because memory ran out, at: {task}.",
+        f"A worker process was killed each of {times} times, perhaps because memory ran out, at: {task}.",
         "Run the command again, with {workers=1} or on a machine with more memory.",
     )
 
