@@ -127,8 +127,8 @@ def checkpoint_of(checkpoints: Path, number: int) -> Path:
 def run_trial(job: Job, checkpoints: Path, trial: Trial) -> TrialResult:
     """Train with the settings of a trial, and score it on the dev set; test rows are not even encoded.
 
-    Settings that do not go together, and training that diverges, are a result. That this machine lacks a device or memory
-    is an error: elsewhere the trial can be repeated.
+    Settings that do not go together, and training that diverges, are a result. That this machine lacks a device or
+    memory is an error: elsewhere the trial can be repeated.
     """
     began = time.monotonic()
     with begun(job) as (plan, documents):
