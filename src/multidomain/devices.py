@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import AfterValidator
 
-from multidomain.errors import ConfigError, counted
+from multidomain.errors import ConfigError, MachineError, counted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,7 @@ def cuda_devices() -> int:
 
 
 def check_there(device: str) -> None:
-    """Raise a `ConfigError` if this machine does not have a device, or no device is called so."""
+    """Raise a `MachineError` if this machine does not have a device, or a `ConfigError` if no device is called so."""
     try:
         checked(device)
     except ValueError as error:
@@ -56,10 +56,10 @@ def check_there(device: str) -> None:
     kind, _, number = device.partition(":")
     there = {"cuda": cuda_devices, "mps": _mps_devices}.get(kind, lambda: 1)()
     if not there:
-        raise ConfigError(f"Device '{device}' was asked for and there is none.", _ANOTHER)
+        raise MachineError(f"Device '{device}' was asked for and there is none.", _ANOTHER)
     if number and int(number) >= there:
         names = "cuda:0" if there == 1 else f"cuda:0 to cuda:{there - 1}"
-        raise ConfigError(
+        raise MachineError(
             f"Device '{device}' was asked for, and there {'is' if there == 1 else 'are'} "
             f"{counted(there, 'CUDA device')}: {names}.",
             _ANOTHER,

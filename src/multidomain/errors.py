@@ -62,6 +62,10 @@ class ConfigError(MultidomainError, ValueError):
     """A setting is unknown, out of range, or contradicts another one."""
 
 
+class MachineError(ConfigError):
+    """This machine lacks what settings ask for, a device or memory; another one may have it."""
+
+
 class FetchError(MultidomainError):
     """A corpus could not be downloaded."""
 

@@ -7,7 +7,9 @@ import glob
 import hashlib
 import json
 import os
+import platform
 import re
+import secrets
 import shutil
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from multidomain.errors import ConfigError, StorageError
+
+_HERE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+"""Tells temporary files of this machine from those of others, whose processes it cannot see."""
 
 
 @contextmanager
@@ -31,10 +36,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         The disk is full, the file too large, or the folder cannot be written to.
     """
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    temporary = target.with_name(f".{target.name}.{_HERE}.{secrets.token_hex(4)}.{os.getpid()}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for left_behind in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
+        for left_behind in target.parent.glob(f".{glob.escape(target.name)}.{_HERE}.*.partial"):
             if not _is_running(left_behind.suffixes[-2]):
                 left_behind.unlink(missing_ok=True)
         yield temporary

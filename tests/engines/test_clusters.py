@@ -9,15 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import CLUSTERS, SITE, Cluster, dask_cluster
+from clusters import CLUSTERS, SITE, Cluster, dask_cluster, python
+from clusters import started as process_of
+from engine_tasks import run_task
 from partitions import read_parts, write_parts
 
 from multidomain.engines.base import ENGINES
-from multidomain.errors import ConfigError, WorkerLacksError
+from multidomain.errors import ConfigError, WorkerError, WorkerLacksError
 from multidomain.model.batch_predictor import BatchPredictor
 from multidomain.model.partitions import find_partitions, predict_partitions
 
@@ -179,6 +183,41 @@ def test_a_disk_that_is_full_on_one_worker(model: Path, tmp_path: Path, run: Run
     code, _, err = run("predict", model, data, "-o", out, "--workers", 1)
     assert code == 0 and contents(out) == contents(tmp_path / "alone")
     assert read_parts(out)["id"].equals(rows["id"])
+
+
+def test_a_dask_scheduler_that_is_gone_is_said() -> None:
+    at = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+    with ExitStack() as stack:
+        main = stack.enter_context(process_of(*python("distributed.cli.dask_scheduler", *at)))
+        address = main.printed(r"Scheduler at:\s+(tcp://\S+)")
+        worker = python("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard")
+        stack.enter_context(process_of(*worker)).printed("Registered to")
+        with ENGINES.find("dask")(address, None) as engine:
+            outcomes = engine.map(time.sleep, [0.1] * 100)
+            assert next(outcomes).error is None
+            main.running.kill()
+            with pytest.raises(WorkerError, match=r"The Dask cluster has ended.* Start it again, and repeat"):
+                list(outcomes)
+
+
+def test_a_dask_future_that_was_cancelled_means_the_same() -> None:
+    with ENGINES.find("dask")(None, 1) as engine:
+        outcomes = engine.map(time.sleep, [0.1, 20])
+        assert next(outcomes).error is None
+        engine._client.cancel(list(engine._running), force=True)
+        with pytest.raises(WorkerError, match="The Dask cluster has ended"):
+            next(outcomes)
+
+
+def test_deaths_of_dask_workers_are_counted_as_the_scheduler_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that allows a failure begins a task twice before it says so, here once beside others and twice alone."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    with ENGINES.find("dask")(None, 1) as engine:
+        engine._cluster.scheduler.allowed_failures = 1
+        (outcome,) = engine.map(partial(run_task, tmp_path), ["die"])
+    assert isinstance(outcome.error, WorkerError) and "was killed each of 4 times" in str(outcome.error)
 
 
 def test_an_engine_that_is_not_installed_is_said() -> None:

@@ -15,6 +15,7 @@ import pytest
 from engine_tasks import run_task
 
 from multidomain.engines.base import ATTEMPTS, ENGINES, Engine
+from multidomain.engines.local import LocalEngine
 from multidomain.errors import ConfigError, WorkerError
 
 TASKS = ["fail", "die", "die once", *(f"task {i}" for i in range(30))]
@@ -61,6 +62,34 @@ def test_tasks_are_taken_as_workers_become_free(engine: Engine, tmp_path: Path) 
     first = next(iter(engine.map(partial(run_task, tmp_path), tasks())))
     assert first.error is None
     assert len(taken) < 20
+
+
+def test_a_cluster_that_loses_workers_gets_no_more_tasks_until_it_has_room(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, taken, ended = iter([2, *[0] * 1000]), 0, 0
+    monkeypatch.setattr(engine, "_slots", lambda: next(there))
+
+    def tasks() -> Iterator[str]:
+        nonlocal taken
+        for i in range(12):
+            taken += 1
+            yield f"task {i}"
+
+    for outcome in engine.map(partial(run_task, tmp_path), tasks()):
+        assert outcome.error is None
+        ended += 1
+        assert taken <= max(4, ended + 2)  # two for each worker: of two at first, then of one
+    assert ended == 12
+
+
+def test_how_many_tasks_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the cluster has room for, and no more than were asked for."""
+    assert LocalEngine(workers=3).at_a_time == 3
+    for asked, there, expected in ((None, 9, 9), (4, 9, 4), (9, 4, 4), (None, 0, 1)):
+        engine = ENGINES.find("dask")("127.0.0.1:1", asked)
+        monkeypatch.setattr(engine, "_slots", lambda there=there: there)
+        assert engine.at_a_time == expected
 
 
 def test_an_engine_that_is_left_ends_what_runs(tmp_path: Path) -> None:

@@ -14,7 +14,10 @@ import pytest
 from partitions import read_parts, write_parts
 
 from multidomain.bench.processes import descendants, has_model_open
+from multidomain.errors import ConfigError, WorkerLacksError
+from multidomain.model import partitions as under_test
 from multidomain.model.batch_predictor import BatchPredictor
+from multidomain.model.partitions import Partition, find_partitions
 
 Run = Callable[..., tuple[int, str, str]]
 ENGINES = [
@@ -59,6 +62,69 @@ def test_finished_partitions_are_not_predicted_again(model: Path, tmp_path: Path
     assert changed == {Path("b/part-000.parquet")}
     code, _, err = run("predict", model, data, "-o", out, "--workers", "1", "--abstain", "0.6")
     assert "3 partitions to do" in err
+
+
+@pytest.mark.parametrize("pattern", ["data", "data/**/*.parquet", "./data/*/*.parquet", "../{}/data/*/*.parquet"])
+def test_where_files_go_does_not_depend_on_which_there_are(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a new folder would have all files predicted again beside the old ones."""
+    monkeypatch.chdir(tmp_path)
+    pattern, data, out = pattern.format(tmp_path.name), Path("data"), Path("out")
+    write_parts(data / "a", 2, 1)
+    (data / "a" / "link.parquet").symlink_to(write_one(tmp_path / "elsewhere" / "other.parquet"))
+    targets = {one.target for one in find_partitions(pattern, out)}
+    assert targets == {tmp_path / "out" / "a" / name for name in ("part-000.parquet", "link.parquet")}
+    write_parts(data / "b", 2, 1)
+    later = {one.target for one in find_partitions(pattern, out)}
+    assert later == targets | {tmp_path / "out" / "b" / "part-000.parquet"}
+
+
+def test_what_is_written_is_never_read_as_a_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_parts(Path("data/a"), 2, 1)
+    Path("link").symlink_to("data")
+    for pattern, out in (("data", "data/out"), ("**/*.parquet", "out"), ("data/**/*.parquet", "link/out")):
+        with pytest.raises(ConfigError, match=rf"'{out}' is inside of .*: what is written there would be read when"):
+            find_partitions(pattern, Path(out))
+    for pattern, out in (("data/a/*.parquet", "data/a/out"), ("data/a", "data/out"), ("data", "data2")):
+        before = [one.source for one in find_partitions(pattern, Path(out))]
+        write_one(find_partitions(pattern, Path(out))[0].target)
+        assert [one.source for one in find_partitions(pattern, Path(out))] == before
+
+
+def write_one(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame({"text": ["fine"]}).write_parquet(path)
+    return path
+
+
+def test_a_worker_that_is_unfit_ends_the_job(model: Path, tmp_path: Path) -> None:
+    """It would fail at one partition after the other."""
+    one, here = Partition(write_one(tmp_path / "a.parquet"), tmp_path / "b.parquet"), BatchPredictor(model)
+    identity, code = under_test._identity(here), under_test.code_hash()
+    for predictor, of, said in (
+        (here, "another", "A worker has other code of this package .* Install the same version"),
+        (BatchPredictor(model, device="cuda:7"), code, "cannot load the model: Device 'cuda:7' was asked for"),
+        (BatchPredictor(model, method="no.py:M"), code, "cannot load the model: There is no Python file"),
+        (BatchPredictor(model, abstain=0.5), code, "has another model"),
+    ):
+        with pytest.raises(WorkerLacksError, match=said):
+            under_test._predict_in_worker(predictor, identity, of, one)
+    assert not one.target.exists()
+
+
+def test_other_code_makes_other_predictions(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code of this package, and of a method in a file, whose folder does not matter."""
+    found = []
+    for folder, text in (("a", "x = 1"), ("b", "x = 1"), ("c", "x = 2")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "own.py").write_text(text)
+        monkeypatch.setattr(BatchPredictor, "model", None)  # a file that is there need not fit this model
+        found.append(under_test._identity(BatchPredictor(model, method=f"{tmp_path / folder / 'own.py'}:M")))
+    assert found[0] == found[1] != found[2]
+    monkeypatch.setattr(under_test, "code_hash", lambda: "another")
+    assert under_test._identity(BatchPredictor(model, method=f"{tmp_path / 'c' / 'own.py'}:M")) != found[2]
 
 
 def test_a_run_that_is_killed_goes_on(model: Path, tmp_path: Path, run: Run) -> None:

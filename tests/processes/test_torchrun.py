@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,8 @@ def test_both_processes_have_the_same_bits(case: str, folders: tuple[Path, Path]
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [*PROCESSES, "-m", "multidomain", *TINY, "-o", str(folder), *options]
+def start(folder: Path, *options: str, program: Sequence[str] = ("-m", "multidomain")) -> subprocess.Popen[str]:
+    command = [*PROCESSES, *program, *TINY, "-o", str(folder), *options]
     return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -115,6 +116,25 @@ def test_stopped_and_killed_it_ends_with_the_same_bits(tmp_path: Path):
     assert said.count("resuming after epoch") <= 1 and said.count("epoch 5/5") == 1
     ours, theirs = weights(folder), weights(whole)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to tell the processes apart")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_signal_in_the_last_evaluation_stops_all_when_the_checkpoint_is_written(rank: int, tmp_path: Path):
+    """Whoever has got it; no other checkpoint is written, and this one takes longer than torchrun waits."""
+    folder, only = tmp_path / "m", ("--max-epochs", "1", "--checkpoint-seconds", "1000")
+    running = start(folder, *only, program=[str(SCRIPT.with_name("slowly.py"))])
+    deadline = time.monotonic() + 120
+    while not (folder / "evaluating").exists():
+        assert running.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process(folder, rank), signal.SIGTERM)
+    said = running.communicate(timeout=120)[0]
+    assert running.returncode == 1 and said.count("stopped by SIGTERM. Resume with: torchrun") == 1, said
+    assert (folder / "checkpoint.safetensors").exists() and not (folder / "model.json").exists()
+    said = start(folder, "--resume", *only).communicate(timeout=200)[0]
+    assert "resuming after epoch 1" in said and (folder / "model.json").exists(), said
 
 
 @pytest.mark.processes

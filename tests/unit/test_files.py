@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from multidomain.errors import ConfigError, StorageError
-from multidomain.files import all_or_none, alone, complete, mark_removed, sha256_of, whole_file, write_json
+from multidomain.files import _HERE, all_or_none, alone, complete, mark_removed, sha256_of, whole_file, write_json
 
 
 def names(folder: Path) -> list[str]:
@@ -155,11 +155,22 @@ def test_a_symlink_to_nothing_yet(tmp_path: Path):
 
 
 def test_only_what_was_left_behind_of_the_same_file_is_removed(tmp_path: Path):
-    for name in (".a[12].txt.4000000.partial", ".a1.txt.4000000.partial"):
+    end = f"{_HERE}.0123abcd.4000000.partial"
+    elsewhere = ".a[12].txt.76543210.0123abcd.4000000.partial"  # there a process of this number may be running
+    for name in (f".a[12].txt.{end}", f".a1.txt.{end}", elsewhere):
         (tmp_path / name).touch()
     with whole_file(tmp_path / "a[12].txt") as temporary:
         temporary.touch()
-    assert names(tmp_path) == [".a1.txt.4000000.partial", "a[12].txt"]
+    assert names(tmp_path) == sorted([f".a1.txt.{end}", elsewhere, "a[12].txt"])
+
+
+def test_two_machines_that_write_a_file_have_a_temporary_one_each(tmp_path: Path):
+    """The numbers of their processes may be the same."""
+    with whole_file(tmp_path / "a.txt") as one, whole_file(tmp_path / "a.txt") as other:
+        assert one != other
+        one.write_text("one")
+        other.write_text("other")
+    assert names(tmp_path) == ["a.txt"] and (tmp_path / "a.txt").read_text() == "one"
 
 
 def test_a_place_that_cannot_be_written_to(tmp_path: Path):
@@ -221,7 +232,7 @@ def test_files_are_readable_as_any_other_file_of_the_user(tmp_path: Path):
 
 
 def test_what_a_running_process_writes_is_left_to_it(tmp_path: Path):
-    other = tmp_path / f".a.txt.{os.getppid()}.partial"
+    other = tmp_path / f".a.txt.{_HERE}.0123abcd.{os.getppid()}.partial"
     other.write_text("half")
     with whole_file(tmp_path / "a.txt") as temporary:
         temporary.write_text("new")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +20,7 @@ from multidomain.cli.options import (
     TextColumn,
     Unknown,
 )
-from multidomain.errors import Note, counted
+from multidomain.errors import ConfigError, Note, counted, quoted
 
 
 def predict_command(
@@ -81,15 +82,29 @@ def predict_command(
     Of many Parquet files, those that are finished are not predicted again.
     """
     from multidomain.cli.partitions import are_partitions, is_parquet_to_parquet, predict_all, predict_parquet
+    from multidomain.methods.registry import absolute
     from multidomain.model.batch_predictor import BatchPredictor
 
+    several = are_partitions(source, output, engine)
+    in_parquet = not several and is_parquet_to_parquet(source, output)
+    several_only = {"engine": engine, "address": address, "workers": workers, "overwrite": overwrite or None}
+    text_only = {
+        "threads": threads if threads != 1 else None,
+        "encoding": encoding if encoding != "utf-8" else None,
+        "escape_formulas": escape_formulas or None,
+    }
+    if not several:
+        _refuse(several_only, "is for many files", "are for many files")
+    if several or in_parquet:
+        _refuse(text_only, "has no effect on Parquet files", "have no effect on Parquet files")
+    method = absolute(method) if method else None
     predictor = BatchPredictor(
         model.resolve(), text_column, domain_column, domain, probabilities, abstain, unknown_domain, method, device
     )
-    if output is not None and is_parquet_to_parquet(source, output) and not are_partitions(source, output, engine):
+    if output is not None and in_parquet:
         predict_parquet(predictor, source, output)
         return
-    if are_partitions(source, output, engine):
+    if several:
         predict_all(
             predictor,
             source,
@@ -127,3 +142,14 @@ def predict_command(
         below = f"{counted(done.abstained, 'row')} ({share:.1%}) below a confidence of {abstain:g} got no prediction"
         print_notes([Note(below)])
     err.print(f"{counted(done.rows, 'row')} written to {output or 'standard output'}", soft_wrap=True)
+
+
+def _refuse(given: Mapping[str, Any], of_one: str, of_several: str) -> None:
+    """Refuse options that were given and would be ignored."""
+    asked = [name for name, value in given.items() if value is not None]
+    if asked:
+        names = quoted(f"--{name.replace('_', '-')}" for name in asked)
+        raise ConfigError(
+            f"{names} {of_one if len(asked) == 1 else of_several}.",
+            "Leave it out." if len(asked) == 1 else "Leave them out.",
+        )

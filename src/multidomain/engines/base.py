@@ -8,6 +8,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from multidomain.engines.memory import available_bytes
@@ -76,10 +77,24 @@ class Engine(ABC):
             kind="memory-bounds-workers",
         )
 
-    def _most_submitted(self, ahead: int, slots: int) -> int:
-        """Return how many tasks may be submitted to a cluster that runs so many at a time."""
-        slots = max(1, slots)
-        return ahead * slots if self.workers is None or self.workers >= slots else self.workers
+    @property
+    def at_a_time(self) -> int:
+        """How many tasks run at a time; to be asked when the engine is entered."""
+        there = max(1, self._slots())
+        return min(there, self.workers or there)
+
+    def _slots(self) -> int:
+        """Return how many tasks there is room for; on a cluster, as it is now."""
+        return self.workers or os.cpu_count() or 1
+
+    def _next(self, waiting: Iterator[Task], running: int, ahead: int) -> Iterator[Task]:
+        """Yield the tasks to submit beside those that are under way: none if these are more than there is room for.
+
+        That is so when a cluster has lost workers.
+        """
+        there = max(1, self._slots())
+        most = ahead * there if self.workers is None or self.workers >= there else self.workers
+        return islice(waiting, max(0, most - running))
 
     def __enter__(self) -> Self:
         return self
@@ -120,10 +135,10 @@ def register(name: str) -> Callable[[type[Engine]], type[Engine]]:
     return decorate
 
 
-def worker_died(task: object) -> WorkerError:
-    """Return the error of a task whose worker has died `ATTEMPTS` times."""
+def worker_died(task: object, times: int = ATTEMPTS) -> WorkerError:
+    """Return the error of a task whose worker has died so many times."""
     return WorkerError(
-        f"A worker process was killed each of {ATTEMPTS} times, perhaps because memory ran out, at: {task}.",
+        f"A worker process was killed each of {times} times, perhaps because memory ran out, at: {task}.",
         "Run the command again, with {workers=1} or on a machine with more memory.",
     )
 

@@ -7,8 +7,9 @@ import platform
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import islice
 from typing import Any, Self
 
 import cloudpickle
@@ -28,8 +29,21 @@ from multidomain.engines.base import (
     unreachable,
     worker_died,
 )
+from multidomain.errors import WorkerError
 
 _ONE_AT_A_TIME = threading.Lock()
+_REPEAT = "Start it again, and repeat the command."
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """Say what it means if a block finds no scheduler any more."""
+    try:
+        yield
+    except (OSError, CancelledError) as error:
+        # Dask would print tracebacks as it tries to connect again.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        raise WorkerError("The Dask cluster has ended, or cannot be reached any more.", _REPEAT) from error
 
 
 def _alone_in_process(function: Callable[[Task], Any], task: Task) -> Any:
@@ -92,15 +106,17 @@ class DaskEngine(Engine):
 
     def _slots(self) -> int:
         """Return how many workers there are, those with too little memory for a task left out if there are others."""
-        if self.address is None or not self.task_bytes:
-            return len(self._client.nthreads())
-        limits = self._client.run_on_scheduler(
-            lambda dask_scheduler: [worker.memory_limit for worker in dask_scheduler.workers.values()]
-        )
+        with _connected():
+            if self.address is None or not self.task_bytes:
+                return len(self._client.nthreads())
+            limits = self._client.run_on_scheduler(
+                lambda dask_scheduler: [worker.memory_limit for worker in dask_scheduler.workers.values()]
+            )
         return sum(not limit or limit >= self.task_bytes for limit in limits)
 
     def __exit__(self, *exception: object) -> None:
-        self._client.cancel(list(self._running), force=True)
+        with suppress(OSError, CancelledError):  # it may be gone
+            self._client.cancel(list(self._running), force=True)
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
@@ -113,46 +129,51 @@ class DaskEngine(Engine):
         If a worker dies, Dask holds that against all tasks that it had been given. So those then run one at a time,
         until each has ended or killed its worker often enough.
         """
-        waiting, running, suspects = iter(tasks), self._running, deque[Task]()
-        most = self._most_submitted(ahead, self._slots())
+        waiting, running, suspects = iter(tasks), self._running, deque[tuple[Task, int]]()
         ended = as_completed()
         while True:
             if not suspects:
-                for task in islice(waiting, most - len(running)):
+                for task in self._next(waiting, len(running), ahead):
                     ended.add(self._submitted(function, task))
             if running:
                 future = next(ended)
                 outcome = _outcome(future, running.pop(future))
                 if isinstance(outcome.error, KilledWorker):
-                    suspects.append(outcome.task)
+                    suspects.append((outcome.task, outcome.error.allowed_failures + 1))
                 else:
                     yield outcome
             elif suspects:
-                yield self._alone(function, suspects.popleft())
+                yield self._alone(function, *suspects.popleft())
             else:
                 return
 
     def _submitted(self, function: Callable[[Task], Any], task: Task) -> Future:
         called = cloudpickle.dumps(partial(_alone_in_process, function, task))
-        future = self._client.submit(_by_value(called), pure=False)
+        with _connected():
+            future = self._client.submit(_by_value(called), pure=False)
         self._running[future] = task
         return future
 
-    def _alone(self, function: Callable[[Task], Any], task: Task) -> Outcome[Task]:
-        """Return the outcome of a task whose worker has died once, perhaps of another task."""
-        deaths = 1
-        while deaths < ATTEMPTS:
+    def _alone(self, function: Callable[[Task], Any], task: Task, before: int) -> Outcome[Task]:
+        """Return the outcome of a task whose worker has died so many times before, perhaps of other tasks."""
+        deaths = 0
+        while deaths < ATTEMPTS - 1:
             future = self._submitted(function, task)
             wait(future)
             outcome = _outcome(future, self._running.pop(future))
             if not isinstance(outcome.error, KilledWorker):
                 return outcome
             deaths += outcome.error.allowed_failures + 1
-        return Outcome(task, error=worker_died(task))
+        return Outcome(task, error=worker_died(task, before + deaths))
 
 
 def _outcome(future: Future, task: Task) -> Outcome[Task]:
-    error = future.exception() if future.status == "error" else None
-    outcome = Outcome(task, error=lacks_package(error) or error) if error else Outcome(task, future.result())
-    future.release()
+    outcome: Outcome[Task]
+    with _connected():
+        error = future.exception() if future.status == "error" else None
+        try:
+            outcome = Outcome(task, error=lacks_package(error) or error) if error else Outcome(task, future.result())
+        except KilledWorker as killed:  # the worker that had the result, and then those that were to compute it again
+            outcome = Outcome(task, error=killed)
+        future.release()
     return outcome

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from itertools import islice
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -48,12 +47,11 @@ class LocalEngine(Engine):
         then run one at a time, until each has ended or killed its worker often enough.
         """
         waiting, running, suspects = iter(tasks), dict[Future[Any], Task](), deque[tuple[Task, int]]()
-        assert self.workers is not None
         while True:
             try:
                 while suspects:
                     yield self._alone(function, suspects)
-                for task in islice(waiting, ahead * self.workers - len(running)):
+                for task in self._next(waiting, len(running), ahead):
                     suspects.append((task, 0))
                     running[self._submitted(function, task)] = task
                     suspects.clear()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from math import inf
 from typing import Any, Self
 
@@ -56,7 +55,7 @@ class RayEngine(Engine):
         ray.shutdown()
 
     def _slots(self) -> int:
-        """Return how many tasks the cluster runs at a time."""
+        """Return how many tasks the cluster has cores and memory for."""
         there = ray.cluster_resources()
         by_memory = there.get("memory", 0) / self.task_bytes if self.task_bytes and self.address else inf
         return int(min(there.get("CPU", 1), by_memory))
@@ -68,8 +67,7 @@ class RayEngine(Engine):
         remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(lambda task: function(task))
         waiting, running = iter(tasks), self._running
         while True:
-            most = self._most_submitted(ahead, self._slots())
-            for task in islice(waiting, most - len(running)):
+            for task in self._next(waiting, len(running), ahead):
                 running[remote.remote(task)] = task
             if not running:
                 return

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
 from typing import Any, Self
 
 import pyspark
@@ -71,14 +70,17 @@ class SparkEngine(Engine):
         self._context.cancelJobGroup(self._jobs)
         self._context.stop()
 
+    def _slots(self) -> int:
+        """Return how many cores the cluster has, and no more than threads that wait for them."""
+        return min(_MOST_THREADS, self._context.defaultParallelism)
+
     def map(
         self, function: Callable[[Task], Any], tasks: Iterable[Task], *, ahead: int = AHEAD
     ) -> Iterator[Outcome[Task]]:
         """Yield the outcome of each task as it ends; see `Engine.map`."""
         waiting, running = iter(tasks), dict[Future[Outcome[Task]], Task]()
         while True:
-            most = min(_MOST_THREADS, self._most_submitted(ahead, self._context.defaultParallelism))
-            for task in islice(waiting, most - len(running)):
+            for task in self._next(waiting, len(running), ahead):
                 running[self._threads.submit(self._outcome, function, task)] = task
             if not running:
                 return

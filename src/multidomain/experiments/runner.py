@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from multidomain.code import check_code, code_hash
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
@@ -33,7 +34,7 @@ from multidomain.features.base import Documents
 from multidomain.files import alone
 from multidomain.metrics import accuracy, by_domain, calibration_error, macro_f1, rows_of_each
 from multidomain.model.storage import is_model_folder
-from multidomain.runs.machine import check_code, code_hash, machine
+from multidomain.runs.machine import machine
 from multidomain.runs.scoring import Scored, train_and_score
 from multidomain.threads import use_threads
 
@@ -168,7 +169,7 @@ def _run_all(
     waves: Sequence[Sequence[Run]], path: Path, work: Path, engine: Engine, on_record: Callable[[Progress], None]
 ) -> None:
     runs = [run for wave in waves for run in wave]
-    clock = _Clock(runs, read_records(path), engine.workers or 1)
+    clock = _Clock(runs, read_records(path), engine.at_a_time)
     done = 0
     for wave in waves:
         failed: Exception | None = None

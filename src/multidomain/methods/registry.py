@@ -135,10 +135,22 @@ def method_entry(name: str, also: tuple[str, ...] = ()) -> MethodEntry:
     also
         What can be given in place of a name, for the message.
     """
-    path, colon, class_name = name.rpartition(":")
-    if colon and path.endswith(".py") and _FILES_ARE_IMPORTED.get():
-        return method_from_file(Path(path), class_name)
+    in_file = file_and_class(name)
+    if in_file and _FILES_ARE_IMPORTED.get():
+        return method_from_file(*in_file)
     return METHODS.find(name, also)
+
+
+def file_and_class(name: str) -> tuple[Path, str] | None:
+    """Return the two parts of ``my_method.py:MyMethod``; None of another name."""
+    path, colon, class_name = name.rpartition(":")
+    return (Path(path), class_name) if colon and path.endswith(".py") else None
+
+
+def absolute(name: str) -> str:
+    """Return the name of a method so that it has the same meaning in another working directory."""
+    in_file = file_and_class(name)
+    return f"{in_file[0].absolute()}:{in_file[1]}" if in_file else name
 
 
 @contextmanager

@@ -5,19 +5,21 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 import polars as pl
 
+from multidomain.code import check_code, code_hash
 from multidomain.data.readers.parquet import ParquetTable, reading_parquet
 from multidomain.engines.base import Engine
 from multidomain.errors import ConfigError, DataError, ModelError, Note, WorkerLacksError, quoted
 from multidomain.files import sha256_of, whole_file
+from multidomain.methods.registry import file_and_class
 from multidomain.model.batch import ABSTAINED, Predicted
 from multidomain.model.batch_predictor import BatchPredictor, polars_type
 from multidomain.model.storage import MANIFEST
@@ -71,7 +73,8 @@ class PartitionsDone:
 def find_partitions(pattern: str, target: Path) -> list[Partition]:
     """Return the Parquet files of a folder or a pattern such as ``data/*.parquet``, in order of their names.
 
-    Below the folder `target` they have the same names as below the folder that all of them are in.
+    Below the folder `target` they have the same names as below that folder, or as below the folders that the pattern
+    names before its first wildcard.
     """
     folder = Path(pattern)
     named = glob.glob(pattern, recursive=True)  # noqa: PTH207 - a pattern of `Path.glob` is relative
@@ -83,12 +86,26 @@ def find_partitions(pattern: str, target: Path) -> list[Partition]:
         raise DataError(f"Partitions are Parquet files; '{pattern}' has others: {quoted(others)}.")
     if target.exists() and not target.is_dir():
         raise ConfigError(f"Partitions are written into a folder, and '{target}' is none.", "Choose {output=FOLDER}.")
-    top = Path(os.path.commonpath([path.resolve().parent for path in files]))
-    into = target.absolute()  # workers have other working directories
-    partitions = [Partition(path.absolute(), into / path.resolve().relative_to(top)) for path in files]
+    top, into = _top(pattern), target.absolute()  # workers have other working directories
+    partitions = [Partition(path.absolute(), into / path.absolute().relative_to(top)) for path in files]
     if clash := [str(one.source) for one in partitions if one.source.resolve() == one.target.resolve()]:
         raise ConfigError(f"{quoted(clash)} would be replaced by what is written.", "Choose another {output=FOLDER}.")
+    searched_below = folder.is_dir() or "**" in folder.parts
+    if searched_below and into.resolve().is_relative_to(top.resolve()):
+        raise ConfigError(
+            f"'{target}' is inside of '{top}': what is written there would be read when the command is repeated.",
+            "Choose {output=FOLDER} elsewhere.",
+        )
     return partitions
+
+
+def _top(pattern: str) -> Path:
+    """Return the folder below which files are found; it does not depend on which files there are."""
+    path = Path(pattern).absolute()
+    if path.is_dir():
+        return path
+    parts = Path(pattern).parts[:-1]
+    return Path(*takewhile(lambda part: not glob.has_magic(part), parts)).absolute()
 
 
 def predict_partitions(
@@ -102,7 +119,8 @@ def predict_partitions(
     Raises
     ------
     WorkerLacksError
-        A worker cannot import this package or load the model: it would fail at one partition after the other.
+        A worker cannot import this package, has another version of it, or cannot load the model: it would fail at one
+        partition after the other.
     """
     done = PartitionsDone(len(partitions))
     identity, left = _identity(predictor), []
@@ -112,7 +130,7 @@ def predict_partitions(
         else:
             left.append(one)
     yield done
-    for outcome in engine.map(partial(_predict_in_worker, predictor, identity), left):
+    for outcome in engine.map(partial(_predict_in_worker, predictor, identity, code_hash()), left):
         if outcome.error is None:
             done.add(outcome.value)
         elif isinstance(outcome.error, WorkerLacksError):
@@ -122,15 +140,21 @@ def predict_partitions(
         yield done
 
 
-def _predict_in_worker(predictor: BatchPredictor, identity: str, partition: Partition) -> Predicted:
-    """Predict a partition where the model may be missing, or be another one."""
-    way_out = "Put the same model there, or on a file system that all machines share."
+def _predict_in_worker(predictor: BatchPredictor, identity: str, code: str, partition: Partition) -> Predicted:
+    """Predict a partition where the package, the model or the device may be missing, or be another one."""
+    way_out, worker = "Put the same model there, or on a file system that all machines share.", platform.node()
+    try:
+        check_code(code)
+    except ConfigError as error:
+        raise WorkerLacksError(error.message, error.hint) from None
     try:
         found = _identity(predictor)
     except ModelError as error:
-        raise WorkerLacksError(f"The worker on '{platform.node()}' cannot load the model: {error}", way_out) from None
+        raise WorkerLacksError(f"The worker on '{worker}' cannot load the model: {error}", way_out) from None
+    except ConfigError as error:  # of a package, a device, or the file of a method
+        raise WorkerLacksError(f"The worker on '{worker}' cannot load the model: {error.message}", error.hint) from None
     if found != identity:
-        raise WorkerLacksError(f"The worker on '{platform.node()}' has another model in {predictor.folder}.", way_out)
+        raise WorkerLacksError(f"The worker on '{worker}' has another model in {predictor.folder}.", way_out)
     return predict_partition(predictor, partition)
 
 
@@ -161,7 +185,9 @@ def _identity(predictor: BatchPredictor) -> str:
     """Return what predictions depend on besides the rows."""
     manifest = Path(predictor.folder) / MANIFEST
     predictor.model  # noqa: B018 - what is wrong with it is said here, and not by every worker
-    settings = asdict(predictor) | {"folder": sha256_of(manifest)}
+    settings = asdict(predictor) | {"folder": sha256_of(manifest), "code": code_hash()}
+    if in_file := file_and_class(predictor.method or ""):
+        settings["method"] = sha256_of(in_file[0]), in_file[1]
     del settings["device"]  # where it is answered does not change what was asked
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 

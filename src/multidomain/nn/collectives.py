@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,6 +25,7 @@ from multidomain.nn.sparse import SparseBatch
 from multidomain.processes import number_of_processes, rank
 
 _TIMEOUT = timedelta(days=1)  # the first process prepares and evaluates alone; one that dies is noticed at once
+_LOST = re.compile("gloo|nccl|socket|connect|peer|timed out", re.IGNORECASE)  # in errors that have no type of their own
 _joined = False
 _in_step = False
 
@@ -195,7 +197,12 @@ def _call(function: Callable[..., Any], *arguments: Any, **options: Any) -> None
     try:
         function(*arguments, **options)
     except RuntimeError as error:
+        import torch.distributed as dist
+
+        if not isinstance(error, dist.DistError) and not _LOST.search(str(error)):
+            raise  # such as memory that ran out here
+        why = " ".join(str(error).split())[:200].rstrip(".")
         raise WorkerError(
-            "Another process of this training has ended, or cannot be reached.",
+            f"Another process of this training has ended, or cannot be reached ({why}).",
             "Go on from the last checkpoint with the same command and {resume}.",
         ) from error

@@ -134,7 +134,7 @@ class _Comparison:
         """Yield tasks when workers are free for them, none of methods that have diverged or have no time left."""
         for method in methods:
             for fold in sorted(set(range(self._n_folds)) - method.predicted.keys()):
-                left = method.seconds_left(self._n_folds, self._elsewhere.engine.workers or 1)
+                left = method.seconds_left(self._n_folds, self._elsewhere.engine.at_a_time)
                 method.late = method.late or left <= 0
                 if method.late or method.divergence:
                     break

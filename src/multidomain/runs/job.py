@@ -10,10 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
+from multidomain.code import check_code, code_hash
 from multidomain.errors import ConfigError
 from multidomain.features.base import Documents
 from multidomain.runs.config import TrainConfig
-from multidomain.runs.machine import check_code, code_hash
 from multidomain.runs.plan import Plan, plan_run
 
 

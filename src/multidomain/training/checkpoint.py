@@ -114,5 +114,6 @@ class Checkpoint:
         if header.fingerprint not in (self.fingerprint, *self.older):
             raise ModelError(
                 f"{self.path} belongs to a run with other settings or other data.",
-                "Repeat that run's command with {resume}, or start over with {overwrite}.",
+                "Repeat that run's command with {resume}, with as many processes and threads and on the same kind of "
+                "device, or start over with {overwrite}.",
             )

@@ -140,6 +140,7 @@ class Trainer:
                 self._recover(divergence)
             if self._is_stopped:
                 self._save()
+                from_first(lambda: None)  # torchrun ends all as soon as one has: none may before the file is written
                 return
             self._save_if_due()
 
@@ -198,10 +199,14 @@ class Trainer:
         if not are_joined() or not steps:
             return steps
         own = [value for log in steps for value in log.values()]
+        means = iter(self._shared(own))
+        return [{name: float(next(means).mean()) for name in log} for log in steps]
+
+    def _shared(self, own: Sequence[float]) -> list[np.ndarray]:
+        """Return each value in all processes, and learn whether a signal has come to one."""
         *values, signals = values_of_all([*own, self._held.number or 0]).T
         self._stopped_by = int(signals.max())
-        means = iter(values)
-        return [{name: float(next(means).mean()) for name in log} for log in steps]
+        return values
 
     def _end_epoch(self) -> None:
         at = self._at
@@ -219,6 +224,8 @@ class Trainer:
             at.best_epoch, self._best = epoch.epoch, _copy(self._method)
         for callback in self._callbacks:
             callback.on_epoch_end(epoch, is_best)
+        if are_joined():
+            self._shared([])  # one may have had a signal while it waited for the first, and there may be no other step
 
     def _dev_scores(self) -> tuple[dict[str, float], float | None]:
         """Return the accuracy in each domain, and the score that selects, as the first process has found them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from multidomain.errors import ConfigError
+from multidomain.errors import MachineError
 from multidomain.methods.base import Requirements
 from multidomain.training.data import EncodedRows
 
@@ -16,7 +16,7 @@ def check_fits(method: str, requirements: Requirements, encoded: EncodedRows) ->
     memory, needed = _memory(), _COPIES * encoded.n_bytes
     if memory is None or requirements.any_size or needed < memory:
         return
-    raise ConfigError(
+    raise MachineError(
         f"'{method}' has all rows in memory, several times: about {needed / 1e9:,.0f} GB of {memory / 1e9:,.0f} GB.",
         "Use {method=sped}, which reads them from disk, or fewer rows or n-grams ({max_features=N}, {min_df=N}).",
     )

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from multidomain.nn.collectives import are_joined
+
 
 class HeldSignal:
     """The signal that has come, if one has.
@@ -42,7 +44,8 @@ class HeldSignal:
             signal.raise_signal(self.number)
 
     def _came(self, number: int, frame: FrameType | None) -> None:
-        is_second = self.number is not None
+        # Of processes that train together each gets one from the terminal and the same one again from torchrun.
+        is_second = self.number is not None and not (are_joined() and number == self.number)
         self.number = number
         if is_second:  # the user does not want to wait
             self.release()
@@ -50,7 +53,8 @@ class HeldSignal:
 
 @contextmanager
 def held_signals() -> Iterator[HeldSignal]:
-    """Hold Ctrl-C and SIGTERM while a block runs, which should end soon after one has come; a second one is not held.
+    """Hold Ctrl-C and SIGTERM while a block runs, which should end soon after one has come; a second one is not held,
+    unless several processes train together and it is the same again.
 
     After the block the signal has the effect that it would have had.
     """

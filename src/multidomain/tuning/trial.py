@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from multidomain.errors import ConfigError, TrainingError
+from multidomain.errors import ConfigError, MachineError, TrainingError
 from multidomain.features.base import Documents
 from multidomain.methods.history import Epoch
 from multidomain.metrics import Metric, selection_score
@@ -127,7 +127,8 @@ def checkpoint_of(checkpoints: Path, number: int) -> Path:
 def run_trial(job: Job, checkpoints: Path, trial: Trial) -> TrialResult:
     """Train with the settings of a trial, and score it on the dev set; test rows are not even encoded.
 
-    Settings that do not go together, and training that diverges, are a result.
+    Settings that do not go together, and training that diverges, are a result. That this machine lacks a device or
+    memory is an error: elsewhere the trial can be repeated.
     """
     began = time.monotonic()
     with begun(job) as (plan, documents):
@@ -137,6 +138,8 @@ def run_trial(job: Job, checkpoints: Path, trial: Trial) -> TrialResult:
             score = _trained_score(plan, documents, trial, watch, checkpoint_of(checkpoints, trial.number))
         except _Pruned:
             return TrialResult(max(watch.scores), tuple(watch.scores), True, time.monotonic() - began)
+        except MachineError:
+            raise
         except (ConfigError, TrainingError) as error:
             return TrialResult(None, tuple(watch.scores), seconds=time.monotonic() - began, error=str(error))
     return TrialResult(score, tuple(watch.scores), seconds=time.monotonic() - began)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from multidomain.code import code_hash
 from multidomain.data.checks import check_trainable
 from multidomain.engines.base import Engine, Outcome
 from multidomain.engines.local import LocalEngine
 from multidomain.errors import ConfigError, Note, TrainingError, WorkerError
 from multidomain.runs.config import AUTO, TrainConfig
 from multidomain.runs.job import Job
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 from multidomain.runs.plan import Plan
 from multidomain.tuning.folder import Asked, StudyFolder, best_of, journal_type
 from multidomain.tuning.space import Dimension, combinations, search_space
@@ -153,7 +154,7 @@ class _Running:
                 self._failed = self._failed or outcome.error
                 continue
             self._end(outcome)
-            on_trial(self._progress(outcome.task.number, engine.workers or 1))
+            on_trial(self._progress(outcome.task.number, engine.at_a_time))
         if self._failed is not None:
             raise self._failed
 

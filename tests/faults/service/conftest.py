@@ -28,8 +28,9 @@ def size() -> Size:
 @pytest.fixture(scope="session")
 def record() -> Callable[[str, dict[str, Any]], None]:
     """Append figures to the file that MULTIDOMAIN_FAULTS_RECORDS names, if it does; whether they are good or not."""
+    from multidomain.code import code_hash
     from multidomain.experiments.records import append_record
-    from multidomain.runs.machine import code_hash, machine
+    from multidomain.runs.machine import machine
 
     path = os.environ.get("MULTIDOMAIN_FAULTS_RECORDS")
 

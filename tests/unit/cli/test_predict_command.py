@@ -162,3 +162,20 @@ def test_label_next_names_the_row_whose_character_the_encoding_does_not_have(mod
     code, _, err = run("label-next", model, source, "-o", tmp_path / "to-label.jsonl", "--encoding", "ascii")
     assert code == 0, err
     assert json.loads((tmp_path / "to-label.jsonl").read_bytes())["text"] == "wordaa 書"
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "options", "said"),
+    [
+        ("a.csv", "b.csv", ("--workers", "2"), "'--workers' is for many files. Leave it out"),
+        ("a.csv", "b.csv", ("--address", "h:1", "--overwrite"), "'--address', '--overwrite' are for many files"),
+        ("a.parquet", "b.parquet", ("--overwrite",), "'--overwrite' is for many files"),
+        ("a.parquet", "b.parquet", ("--threads", "2"), "'--threads' has no effect on Parquet files"),
+        ("*.parquet", "b", ("--encoding", "ascii", "--escape-formulas"), "have no effect on Parquet files. Leave them"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    source: str, output: str, options: tuple[str, ...], said: str, tmp_path: Path, run: Run
+):
+    code, _, err = run("predict", tmp_path, tmp_path / source, "-o", tmp_path / output, *options)
+    assert code == 2 and said in err

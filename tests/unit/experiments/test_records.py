@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from multidomain.code import code_hash
 from multidomain.errors import DataError
 from multidomain.experiments.recipes import TABLES, load_recipe
 from multidomain.experiments.records import append_record, is_of, pack, read_records, unpack
 from multidomain.experiments.runner import planned_runs, without_record
-from multidomain.runs.machine import code_hash
 from multidomain.training.settings import RunSettings
 
 RUN = {
@@ -269,7 +269,7 @@ def test_runs_without_a_record_of_the_same_data() -> None:
 
 
 def test_code_hash_is_of_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multidomain.runs.machine.resources.files", lambda package: tmp_path)
+    monkeypatch.setattr("multidomain.code.resources.files", lambda package: tmp_path)
     found = []
     (tmp_path / "methods").mkdir()
     for name, text in [("a.py", "x = 1"), ("a.py", "x = 2"), ("methods/a.py", "x = 1"), ("b.py", "x = 1")]:

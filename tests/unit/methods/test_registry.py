@@ -13,7 +13,7 @@ from multidomain.errors import ConfigError
 from multidomain.methods.adversarial.man import MAN, MANSettings
 from multidomain.methods.base import Requirements
 from multidomain.methods.linear.plain import Linear
-from multidomain.methods.registry import METHODS, RECOMMENDED, installed_methods, method_entry, register
+from multidomain.methods.registry import METHODS, RECOMMENDED, absolute, installed_methods, method_entry, register
 from multidomain.methods.sped.method import SPED
 from multidomain.methods.task import Task
 
@@ -339,3 +339,10 @@ def test_a_promise_that_a_method_does_not_keep_names_it(promise: str, call: Call
     method = entry.build(Task(3, 2, ("a", "b"), (0, 1)), entry.settings({}))
     with pytest.raises(NotImplementedError, match=rf"^Linear\.requirements promises {promise}, which the class"):
         call(method)
+
+
+def test_a_method_of_a_file_is_found_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert absolute("own/file.py:Class") == f"{tmp_path / 'own' / 'file.py'}:Class"
+    assert absolute(absolute("file.py:Class")) == absolute("file.py:Class")
+    assert absolute("man-nll") == "man-nll"

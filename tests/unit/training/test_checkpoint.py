@@ -272,7 +272,8 @@ def test_a_checkpoint_of_another_run_is_refused(small_method: Make, data: Traini
     with pytest.raises(
         ModelError,
         match=r"run\.checkpoint belongs to a run with other settings or other data\. Repeat that run's "
-        r"command with resume=True, or start over with overwrite=True\.",
+        r"command with resume=True, with as many processes and threads and on the same kind of device, or start over "
+        r"with overwrite=True\.",
     ):
         Checkpoint(path, "of this run").restore(method)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from multidomain.training import signals
 from multidomain.training.signals import held_signals
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -47,6 +48,19 @@ def test_a_second_signal_is_not_held():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
         pytest.fail("it was held")
+
+
+def test_the_same_signal_again_is_held_where_several_processes_train(monkeypatch: pytest.MonkeyPatch):
+    """It comes from the terminal and from torchrun; the first process is writing a checkpoint meanwhile."""
+    monkeypatch.setattr(signals, "are_joined", lambda: True)
+    reached = []
+    with pytest.raises(Came) as came, held_signals():
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        reached.append("the end")
+        signal.raise_signal(signal.SIGINT)
+        reached.append("more")
+    assert reached == ["the end"] and came.value.args == (signal.SIGINT,)
 
 
 def test_without_a_signal_nothing_changes():

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from studies import NETWORK, Here, small_study
 
+from multidomain.code import code_hash
 from multidomain.errors import ConfigError, ModelError, TrainingError, WorkerError
 from multidomain.runs.config import TrainConfig
 from multidomain.runs.job import Job
-from multidomain.runs.machine import code_hash
 from multidomain.runs.plan import plan_run
 from multidomain.runs.train import train
 from multidomain.tuning import tune as running
@@ -167,6 +167,21 @@ def test_a_study_without_any_completed_trial_says_why(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"^No trial was completed. The first one: Training has diverged"):
         tune(study, engine=Here())
     assert [one.state for one in records(study)] == ["failed", "failed"]
+
+
+def test_what_a_machine_lacks_is_no_failed_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trial is run again by the same command on a machine that has it."""
+    study = small_study(tmp_path / "study", ["lr=0.03,0.04"], 2)
+    with monkeypatch.context() as poor:
+        poor.setattr("multidomain.training.memory._memory", lambda: 1)
+        with pytest.raises(ConfigError, match="'man-nll' has all rows in memory"):
+            tune(study, engine=Here())
+    assert [one.state for one in records(study)] == ["running"]
+    with pytest.raises(ConfigError, match="Device 'cuda:9' was asked for"):
+        job = json.dumps(study.asked.config | {"device": "cuda:9"})
+        run_trial(Job(job, False, study.plan.corpus.content_hash(), code_hash(), tmp_path), tmp_path, Trial(0, {}))
+    tune(study, engine=Here())
+    assert [one.state for one in records(study)] == ["complete", "complete"]
 
 
 def test_a_worker_that_is_killed_each_time_is_a_failed_trial(tmp_path: Path) -> None:
