@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 RUNS ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rounding test-browser test-processes test-ray test-spark test-faults test-mutants lint audit \
+.PHONY: help setup demo test test-rounding test-browser test-processes test-dask test-ray test-spark test-faults test-mutants lint audit \
   bench clean
 
 help: ## list the targets
@@ -28,8 +28,8 @@ demo: $(INSTALLED) ## train MAN on real text with one domain unlabelled, and sho
 	$(BIN)/multidomain train $$data -o $(RUNS)/demo --overwrite
 
 # Files start in their order and not those with most tests first: the longest are tests/contract and tests/docs.
-test: $(INSTALLED) ## run all tests but those in a browser, on Ray, on Spark, and of killed processes
-	$(BIN)/python -m pytest -m 'not browser and not ray and not spark and not processes' -n 2 --dist loadfile \
+test: $(INSTALLED) ## run all tests but those in a browser, on clusters, and of killed processes
+	$(BIN)/python -m pytest -m 'not browser and not dask and not ray and not spark and not processes' -n 2 --dist loadfile \
 	  --no-loadscope-reorder
 
 # Processors add up in different orders. These settings let this one round as others do; what rests on luck shows.
@@ -47,6 +47,9 @@ test-browser: $(INSTALLED) ## try the service's page in a real, headless Chromiu
 
 test-processes: $(INSTALLED) ## stop and kill processes that train together, and resume; a minute or two
 	$(BIN)/python -m pytest -m processes tests/processes
+
+test-dask: $(INSTALLED) ## run the tests of engines on real clusters of Dask; a minute
+	$(BIN)/python -m pytest -m dask tests/engines
 
 test-ray: $(INSTALLED) ## install Ray, and run the tests of its engine on real clusters of processes
 	$(BIN)/python -m pip install -qq --editable '.[ray]' 'pandas<3'

@@ -16,11 +16,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from multidomain.code import code_hash
 from multidomain.data.named.registry import load_corpus
 from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.protocols import PROTOCOLS
 from multidomain.experiments.records import append_record, is_of, read_records
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import train_model

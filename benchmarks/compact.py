@@ -13,8 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from multidomain.code import code_hash
 from multidomain.experiments.records import append_record
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "compact.jsonl"
 SHARES = (0.0, 0.01, 0.02)

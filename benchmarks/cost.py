@@ -12,8 +12,9 @@ import tempfile
 from pathlib import Path
 
 from multidomain.bench.memory import command_cost
+from multidomain.code import code_hash
 from multidomain.experiments.records import append_record
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "cost.jsonl"
 # What `sped` reads of texts; without effect on vectors.

@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from multidomain.code import code_hash
 from multidomain.experiments.records import append_record
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "data_parallel.jsonl"
 PROCESSES, EPOCHS = (1, 2), 3

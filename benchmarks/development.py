@@ -36,6 +36,7 @@ import typer
 
 from multidomain.cli.reproduce import seed_numbers
 from multidomain.cli.train import assignments
+from multidomain.code import code_hash
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split, given_split, kfold_split
@@ -44,7 +45,7 @@ from multidomain.evaluation.evaluate import evaluate_corpus
 from multidomain.experiments.protocols import UnlabelledTarget
 from multidomain.experiments.records import append_record, is_of, read_records
 from multidomain.experiments.shifted_priors import PREVALENCES, resampled
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings, TrainingSettings
 from multidomain.training.train import train_model

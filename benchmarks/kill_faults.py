@@ -18,8 +18,9 @@ from pathlib import Path
 
 import typer
 
+from multidomain.code import code_hash
 from multidomain.experiments.records import append_record
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "reliability.jsonl"

@@ -31,6 +31,7 @@ import typer
 from scipy import stats
 
 from multidomain.cli.train import assignments
+from multidomain.code import code_hash
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import Split
@@ -41,7 +42,7 @@ from multidomain.experiments.shifted_priors import AmazonShiftedPriors
 from multidomain.features.base import Documents
 from multidomain.model.model import Model
 from multidomain.runs.label_next import label_next, uncertainty
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 from multidomain.threads import use_threads
 from multidomain.training.settings import RunSettings
 from multidomain.training.train import train_model

@@ -31,9 +31,10 @@ import typer
 from multidomain.bench.generated import generated_rows
 from multidomain.bench.memory import command_cost
 from multidomain.bench.processes import descendants, has_model_open
+from multidomain.code import code_hash
 from multidomain.engines.base import ENGINES
 from multidomain.experiments.records import append_record, read_records
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "scale.jsonl"
 PARTS = ("predict", "tasks", "table", "domains")

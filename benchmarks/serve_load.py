@@ -28,12 +28,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from multidomain.code import code_hash
 from multidomain.data.corpus import Corpus
 from multidomain.data.named.registry import load_corpus
 from multidomain.errors import ConfigError, MultidomainWarning
 from multidomain.experiments.records import append_record
 from multidomain.model.model import Model
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 from multidomain.threads import use_threads
 
 RESULTS = Path(__file__).parents[1] / "results" / "serve.jsonl"

@@ -25,8 +25,9 @@ from typing import Annotated, Any
 import typer
 
 from multidomain.bench.processes import descendants
+from multidomain.code import code_hash
 from multidomain.experiments.records import append_record
-from multidomain.runs.machine import code_hash, machine
+from multidomain.runs.machine import machine
 from multidomain.tuning.folder import BEST, PLOT, TRIALS, StudyFolder, best_of
 
 ROOT = Path(__file__).parents[1]

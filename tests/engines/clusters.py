@@ -15,8 +15,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from multidomain.bench.processes import descendants, has_model_open
 
+ON = [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("dask", "ray", "spark")]
 SITE = next(path for path in sys.path if path.endswith("site-packages"))
 _STARTS_WITHIN = 90  # seconds
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import CLUSTERS, SITE, Cluster, dask_cluster, python
+from clusters import CLUSTERS, ON, SITE, Cluster, dask_cluster, python
 from clusters import started as process_of
 from engine_tasks import run_task
 from partitions import read_parts, write_parts
@@ -27,7 +27,6 @@ from multidomain.model.partitions import find_partitions, predict_partitions
 
 Run = Callable[..., tuple[int, str, str]]
 
-ON = ["dask", pytest.param("ray", marks=pytest.mark.ray), pytest.param("spark", marks=pytest.mark.spark)]
 OLD = {  # what makes an engine say that it is of another version
     "dask": "import importlib.metadata as m; v = m.version; m.version = lambda n: '0.0.1' if n[:4] == 'dist' else v(n)",
     "ray": "import ray; ray.__version__ = '0.0.1'",
@@ -153,6 +152,7 @@ def test_a_worker_without_the_package_is_said(name: str, model: Path, tmp_path: 
     assert code == 2 and "A machine of the cluster has no package 'multidomain'. Install the same packages" in err
 
 
+@pytest.mark.dask
 def test_a_dask_worker_in_another_environment_is_said(model: Path, tmp_path: Path, run: Run) -> None:
     write_parts(tmp_path / "data", 30, 3)
     with dask_cluster({"PYTHONPATH": SITE}, flags=["-S"]) as bare:  # site-packages, but no .pth file of this package
@@ -169,6 +169,7 @@ def test_an_engine_of_another_version_is_said(name: str, model: Path, tmp_path: 
     assert "0.0.1" in err and "Traceback" not in err
 
 
+@pytest.mark.dask
 def test_a_disk_that_is_full_on_one_worker(model: Path, tmp_path: Path, run: Run) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     rows = write_parts(data, 60_000, 12)
@@ -185,6 +186,7 @@ def test_a_disk_that_is_full_on_one_worker(model: Path, tmp_path: Path, run: Run
     assert read_parts(out)["id"].equals(rows["id"])
 
 
+@pytest.mark.dask
 def test_a_dask_scheduler_that_is_gone_is_said() -> None:
     at = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
     with ExitStack() as stack:
@@ -200,6 +202,7 @@ def test_a_dask_scheduler_that_is_gone_is_said() -> None:
                 list(outcomes)
 
 
+@pytest.mark.dask
 def test_a_dask_future_that_was_cancelled_means_the_same() -> None:
     with ENGINES.find("dask")(None, 1) as engine:
         outcomes = engine.map(time.sleep, [0.1, 20])
@@ -209,6 +212,7 @@ def test_a_dask_future_that_was_cancelled_means_the_same() -> None:
             next(outcomes)
 
 
+@pytest.mark.dask
 def test_deaths_of_dask_workers_are_counted_as_the_scheduler_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from clusters import CLUSTERS, Cluster
+from clusters import CLUSTERS, ON, Cluster
 from partitions import read_parts, write_parts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ON = ["dask", pytest.param("ray", marks=pytest.mark.ray), pytest.param("spark", marks=pytest.mark.spark)]
 
 
 @pytest.fixture(scope="module", params=ON)

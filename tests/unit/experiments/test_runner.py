@@ -20,6 +20,7 @@ import pytest
 from small_corpora import DOMAINS, put_in_place_of_amazon, small_amazon
 
 from multidomain.cli import reproduce as commands
+from multidomain.code import code_hash
 from multidomain.data.named.registry import NamedCorpus
 from multidomain.engines.base import Engine, Outcome, worker_died
 from multidomain.errors import ConfigError, WorkerError
@@ -27,7 +28,6 @@ from multidomain.experiments import runner
 from multidomain.experiments.recipes import Recipe
 from multidomain.experiments.records import read_records, unpack
 from multidomain.experiments.runner import Progress, Run, execute, planned_runs, reproduce
-from multidomain.runs.machine import code_hash
 from multidomain.training.train import train_model
 
 PROGRESS = re.compile(r"(\d+)/(\d+)  table1 shared/\w+.* \d: test [\d.]+, dev [\d.]+, \d+ s; about \d:\d\d:\d\d left")
