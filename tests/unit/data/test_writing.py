@@ -250,3 +250,15 @@ def test_keys_inside_a_cell_keep_their_order(tmp_path: Path) -> None:
     with table_writer(tmp_path / "out.jsonl", ["cell"]) as write:
         write([[{"b": 1.5, "a": [2.0, math.nan]}]])
     assert (tmp_path / "out.jsonl").read_text() == '{"cell": {"b": 1.5, "a": [2.0, null]}}\n'
+
+
+def test_text_that_is_formatted_already_is_taken_where_no_cell_is_changed(tmp_path: Path):
+    for name, escape, delimiter in (("a.csv", False, ","), ("a.tsv", False, "\t"), ("a.csv", True, None)):
+        with table_writer(tmp_path / name, ["a"], escape_formulas=escape) as write:
+            assert write.delimiter == delimiter
+
+
+def test_standard_output_that_is_closed_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(StorageError, match=r"^Standard output is closed"), table_writer(None, ["a"]):
+        pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -168,3 +169,16 @@ def test_copied_cells_are_what_they_were(tmp_path: Path):
     predict(tmp_path / "in.csv", tmp_path / "out.csv", escape_formulas=True)
     escaped = ["a\rb", "'=1+1", '"quoted"', "x\r\ny", "-5", "", "'+cmd", "'@me", " blank ", "a,b\tc"]
     assert [row["remark"] for row in read(tmp_path / "out.csv")] == escaped
+
+
+def test_garbage_collection_goes_on_afterwards_as_before():
+    with batch.without_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with batch.without_collection():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
