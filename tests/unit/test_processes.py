@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from multidomain.cli import followers
 from multidomain.cli.train import _resuming
 from multidomain.data.named.registry import load_corpus
 from multidomain.data.splits import holdout_split
@@ -75,7 +76,8 @@ def test_networks_can(method: str):
         (("train", "demo", "-o", "m", "--method", "sped"), "'sped' with these settings is trained by one process"),
     ],
 )
-def test_commands_for_one_process(command: tuple[str, ...], said: str, run: Run):
+def test_commands_for_one_process(command: tuple[str, ...], said: str, run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(followers, "_WAIT", 0)  # for torchrun, which ends this process if the first says the same
     code, out, err = run(*command)
     assert (code, out) == (2, "") and said in err
 
