@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from multidomain.errors import DataError
-from multidomain.experiments.significance import holm, paired_macro_f1, paired_test, published_test
+from multidomain.experiments.significance import combined_test, holm, paired_macro_f1, paired_test, published_test
 from multidomain.metrics import macro_f1
 
 
@@ -27,6 +27,16 @@ def test_published_test_is_two_sided() -> None:
     below, above = published_test([80.0, 80.2, 80.4], 81.2), published_test([82.0, 82.2, 82.4], 81.2)
     assert below == pytest.approx(above)
     assert below is not None and below < 0.05
+
+
+def test_combined_test_is_that_of_a_mean_of_independent_differences() -> None:
+    differences, errors = [-0.5, 0.1, -0.3, -0.2], [0.2, 0.1, 0.3, 0.15]
+    found = combined_test(differences, errors)
+    means = np.random.default_rng(0).normal(0, errors, size=(400_000, 4)).mean(axis=1)  # as if all were as published
+    assert found.difference == pytest.approx(np.mean(differences))
+    assert found.standard_error == pytest.approx(means.std(), rel=0.01)
+    assert found.p == pytest.approx(np.mean(np.abs(means) >= abs(found.difference)), rel=0.05)
+    assert combined_test([0.5, -0.1, 0.3, 0.2], errors).p == found.p
 
 
 @pytest.mark.parametrize("averages", [[], [85.0], [85.0, 85.0, 85.0], [0.3, 0.1 + 0.2]])
