@@ -77,7 +77,7 @@ class Trunk(nn.Module):
         self._activations = None
 
     def forward(self, x: SparseBatch) -> Reading:
-        """Read texts, given as rows of subwords in their order."""
+        """Read texts, given as sequences of subwords."""
         if self.training:
             return self._read(x)
         keys = rows_as_bytes(x)  # without dropout equal texts are equal: an explanation has hundreds
